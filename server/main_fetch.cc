@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 
 #include "client/cpp/admin_client.h"
-#include "storage/fetched_directory.h"
 #include "storage/file_system.h"
+#include "storage/rocksdb_fetched.h"
 
 namespace duetime {
 namespace {

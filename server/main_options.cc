@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 
 #include "server/access/access_control.h"
+#include "server/cell/roster.h"
 #include "server/config/knobs.h"
 #include "server/config/version.h"
 #include "server/metrics/exporter.h"

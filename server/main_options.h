@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 
 #include "server/api/server.h"
-#include "server/cell/roster.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/metrics/collector.h"
@@ -18,6 +17,9 @@
 #include "server/runtime/node.h"
 #include "storage/rocksdb_store.h"
 
+namespace duetime::cell {
+class Roster;
+}
 namespace duetime::metrics {
 class Exporter;
 }

@@ -14,7 +14,7 @@
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
-#include "storage/fetched_directory.h"
+#include "storage/rocksdb_fetched.h"
 
 namespace duetime {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "server/api/proto_time.h"
 #include "server/base/error.h"
+#include "server/cell/roster.h"
 
 namespace duetime::api {
 namespace {

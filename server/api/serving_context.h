@@ -19,7 +19,6 @@
 #include "server/api/reply_table.h"
 #include "server/api/server_options.h"
 #include "server/catalog/snapshot.h"
-#include "server/cell/roster.h"
 #include "server/protocol/answer_budget.h"
 #include "server/rpc/server_state.h"
 #include "server/runtime/node.h"
@@ -28,6 +27,9 @@
 
 namespace duetime::access {
 class AccessControl;
+}
+namespace duetime::cell {
+class Roster;
 }
 namespace duetime::runtime {
 class AuditLog;

@@ -311,6 +311,21 @@ void AddStore(Families* out, const Readings& readings, uint64_t damaged_records)
            readings.disk_low ? 1 : 0);
 }
 
+void AddCell(const CellReadings& cell, std::vector<MetricFamily>* out) {
+  AddGauge(out, "duetime_cell_leads", "1 while this member leads its cell; 0 without a cell.",
+           cell.leads ? 1 : 0);
+  AddGauge(out, "duetime_cell_epoch",
+           "How often a member of the cell has begun to lead, as far as this one has applied the "
+           "log; 0 without a cell.",
+           static_cast<double>(cell.epoch));
+  AddGauge(out, "duetime_cell_applied_offset",
+           "Up to where this member has applied the log of its cell.",
+           static_cast<double>(cell.applied_offset));
+  AddGauge(out, "duetime_cell_members",
+           "Members whose reports are at most 30 s old, this one included; 0 without a cell.",
+           static_cast<double>(cell.members));
+}
+
 void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily>* out) {
   const auto add = [&](auto type, const char* name, const char* help, uint64_t QuotaReading::*count,
                        std::string_view prefix) {
@@ -377,18 +392,6 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_tls_files_stale",
            "1 while the newest TLS files are refused, and older ones are in force.",
            readings.tls_stale ? 1 : 0);
-  AddGauge(out, "duetime_cell_leads", "1 while this member leads its cell; 0 without a cell.",
-           readings.cell.leads ? 1 : 0);
-  AddGauge(out, "duetime_cell_epoch",
-           "How often a member of the cell has begun to lead, as far as this one has applied the "
-           "log; 0 without a cell.",
-           static_cast<double>(readings.cell.epoch));
-  AddGauge(out, "duetime_cell_applied_offset",
-           "Up to where this member has applied the log of its cell.",
-           static_cast<double>(readings.cell.applied_offset));
-  AddGauge(out, "duetime_cell_members",
-           "Members whose reports are at most 30 s old, this one included; 0 without a cell.",
-           static_cast<double>(readings.cell.members));
   AddGauge(out, "duetime_backup_running", "1 while a client reads a backup.",
            readings.backup_running ? 1 : 0);
   AddCounter(out, "duetime_backup_read_bytes_total", "Bytes that backups have read.",
@@ -453,6 +456,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddRpc(&families, *rpc_);
   AddStore(&families, readings, rpc_->damaged_records.load(std::memory_order_relaxed));
   AddServer(&families, readings);
+  AddCell(readings.cell, &families);
   AddSample(&families.emplace_back(
                 MakeFamily(kCounter, "duetime_metrics_connections_cut_total",
                            "Connections to metrics_listen closed before their answer, because they "

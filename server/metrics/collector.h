@@ -60,6 +60,7 @@ struct Readings {
   std::vector<runtime::MailboxStats> mailboxes;
   runtime::CommitStats commit;
   StoreReadings store;
+  CellReadings cell;
   uint64_t topics = 0;
   uint64_t subscriptions = 0;
   uint64_t streams = 0;
@@ -68,11 +69,11 @@ struct Readings {
   uint64_t access_unauthenticated = 0;
   uint64_t access_denied = 0;
   uint64_t access_over_quota = 0;
-  bool access_stale = false;
   // For a bounded number of principals.
   std::vector<QuotaReading> quotas;
   // 0 without TLS.
   int64_t certificate_not_after = 0;
+  bool access_stale = false;
   bool tls_stale = false;
   bool backup_running = false;
   uint64_t backup_read_bytes = 0;
@@ -84,7 +85,6 @@ struct Readings {
   uint64_t open_answers_refused = 0;
   uint64_t disk_free_bytes = 0;
   bool disk_low = false;
-  CellReadings cell;
   bool failed = false;
   base::Now now;
   base::ClockState clock_state = base::ClockState::kNormal;

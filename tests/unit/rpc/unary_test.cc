@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/cell/roster.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -72,6 +73,46 @@ TEST_F(UnaryTest, AStandbySaysWhoLeadsUntilItLeadsItself) {
   Serve();
   v1::ScheduleResponse response;
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+}
+
+TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
+  cell::Roster roster;
+  Listen(DefaultOptions());
+  const auto hand_over = [this] {
+    v1::HandOverResponse response;
+    const grpc::Status status = admin_->HandOver(NewContext().get(), {}, &response);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  Serve();
+  EXPECT_FALSE(Info().has_cell());
+  EXPECT_EQ(hand_over(), "NOT_IN_CELL");
+  server_->JoinCell("a", &roster);
+  EXPECT_EQ(Info().cell().member(), "a");
+  const auto report = [&](const char* name, uint64_t time_ms) {
+    roster.NoteTime(time_ms);
+    roster.Note({.report = {.name = name, .address = "host:1", .leads = true, .durable_offset = 9},
+                 .epoch = 3,
+                 .groups = 8,
+                 .report_ms = time_ms});
+  };
+  report("a", 50'000);
+  EXPECT_EQ(hand_over(), "NO_STANDBY");
+  report("b", 50'000);
+  report("a", 81'000);
+  EXPECT_EQ(hand_over(), "NO_STANDBY") << "b is away";
+  EXPECT_FALSE(server_->hand_over_wanted());
+  report("b", 82'000);
+  EXPECT_EQ(hand_over(), "OK");
+  EXPECT_TRUE(server_->hand_over_wanted());
+  const v1::Cell cell = Info().cell();
+  ASSERT_EQ(cell.members_size(), 2);
+  EXPECT_EQ(cell.members(0).name(), "a");
+  EXPECT_EQ(cell.members(0).address(), "host:1");
+  EXPECT_TRUE(cell.members(0).leads());
+  EXPECT_EQ(cell.members(0).epoch(), 3);
+  EXPECT_EQ(cell.members(0).groups(), 8);
+  EXPECT_EQ(cell.members(0).durable_offset(), 9);
+  EXPECT_EQ(cell.members(0).report_age().seconds(), 1);
 }
 
 TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/fetched_directory.h"
+#include "storage/rocksdb_fetched.h"
 
 #include <algorithm>
 #include <cctype>
