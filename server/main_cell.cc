@@ -53,7 +53,9 @@ class StoreState final : public cell::AppliedState {
   storage::RocksDbStore* const store_;
 };
 
-// A group can be as large as all that waits for a shard, and one request.
+// A group is at most group_bytes_max, or one batch of a shard. That is at most twice
+// group_bytes_max, one request, and the dead letters of a step. A mailbox must hold the largest
+// request.
 uint64_t EntryBytesMax(const config::Config& config) {
   return config.node.group.bytes_max + config.node.mailbox.bytes_max +
          config.server.limits.batch_bytes_max;
@@ -278,6 +280,7 @@ bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
 void Membership::HoldLogWhile(std::function<bool()> held) { impl_->HoldLogWhile(std::move(held)); }
 void Membership::EndTending() { impl_->EndTending(); }
+bool Membership::leads() const { return impl_->member()->journal()->leads().has_value(); }
 void Membership::EndWithin(uint64_t ms) { impl_->member()->journal()->StopWithin(ms); }
 storage::Journal* Membership::journal() { return impl_->member()->journal(); }
 

@@ -43,6 +43,8 @@ class Membership {
   // Ends the reports to the log and its trims.
   void EndTending();
 
+  // True while the log lets this member lead, whatever its node can do. REQUIRES: nobody appends.
+  bool leads() const;
   // REQUIRES: this member leads.
   storage::Journal* journal();
   // From then on the journal waits for no broker, so that the node can stop.

@@ -107,18 +107,31 @@ class Run {
     grpc_->Shutdown(in_cell ? kHandOverTimeout : kShutdownTimeout);
     node_.Stop();
     const bool failed = node_.failed();
-    if (in_cell && !failed) member_->Resign();
-    if (in_cell) member_->EndTending();
+    const bool sick = failed && (!in_cell || store_->Stats().fenced || member_->leads());
+    if (in_cell) LeaveLead();
     const bool closed = CloseStore();
     spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
-    if (signal == 0 && in_cell) return std::nullopt;
-    if (signal == 0) return RestartHelps();
-    return closed && (in_cell || !failed) ? ExitCode::kStopped : ExitCode::kDiskError;
+    if (signal == 0 && !in_cell) return RestartHelps();
+    // The supervisor waits before it starts a member again that could lead and cannot serve.
+    if (sick || (signal != 0 && !closed)) return ExitCode::kDiskError;
+    if (signal == 0) return std::nullopt;
+    return ExitCode::kStopped;
+  }
+
+  // REQUIRES: nothing else appends.
+  void LeaveLead() {
+    if (member_->leads()) member_->Resign();
+    member_->EndTending();
   }
 
   std::optional<ExitCode> EndStandby(int signal) {
     const absl::Status status = signal == 0 ? member_->status() : absl::OkStatus();
+    if (signal != 0) runtime::NotifySupervisor("STOPPING=1");
     grpc_->Shutdown(kHandOverTimeout);
+    // It may have begun to lead a moment ago.
+    member_->EndWithin(kLastGroupMs);
+    member_->EndTending();
+    LeaveLead();
     member_.reset();
     const bool closed = CloseStore();
     if (absl::IsAborted(status)) return std::nullopt;

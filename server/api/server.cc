@@ -147,7 +147,11 @@ void Server::Serve(ServeFacts facts) {
 
 void Server::OnStorageFailed() {
   if (!context_.Advance(ServingState::kStorageFailed)) return;
-  spdlog::critical("storage failed: nothing is accepted until a restart");
+  if (context_.roster != nullptr) {
+    spdlog::warn("the journal takes no more of this member: another member may lead by now");
+  } else {
+    spdlog::critical("storage failed: nothing is accepted until a restart");
+  }
   shell_->WakeAll();
 }
 

@@ -40,6 +40,10 @@ absl::Status DiskLowError() {
 
 }  // namespace
 
+absl::Status ServingContext::FailedError() const {
+  return roster != nullptr ? NotLeaderError("") : base::StorageFailedError();
+}
+
 absl::Status ServingContext::Admit(CallKind kind) const {
   if (kind == CallKind::kAlways) return absl::OkStatus();
   switch (state.load(std::memory_order_acquire)) {
@@ -54,7 +58,7 @@ absl::Status ServingContext::Admit(CallKind kind) const {
       if (node.load() == nullptr) return StartingError();  // stopped before it had started
       break;
     case ServingState::kStorageFailed:
-      return base::StorageFailedError();
+      return FailedError();
   }
   // This member may lead no more, without knowing it yet.
   if (!node.load(std::memory_order_acquire)->MayServe()) return NotLeaderError("");

@@ -75,6 +75,10 @@ struct ServingContext : rpc::ServerState {
   // DISK_LOW.
   absl::Status Admit(CallKind kind) const;
 
+  // Why a server in the state kStorageFailed does nothing. In a cell that is mostly a change of
+  // leader, and another member serves soon.
+  absl::Status FailedError() const;
+
   // REQUIRES: node is not null.
   bool DiskLow() const { return disk_low != nullptr && disk_low(); }
 

@@ -91,7 +91,7 @@ absl::Status Member::ReadLeader() {
   if (leader_.shards != 0 && leader_.shards != options_.self.shards) {
     return absl::FailedPreconditionError(absl::StrCat("the leader ", leader_.name, " has ",
                                                       leader_.shards, " shards, and this member ",
-                                                      options_.self.shards));
+                                                      options_.self.shards, " (knob shards)"));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "storage/message_id.h"
 #include "storage/types.h"
 
 namespace duetime::cell {
@@ -34,6 +35,9 @@ absl::Status ReplicatedJournal::Lead() {
     followed = Follow();
   }
   if (!followed.ok()) return followed;
+  if (replica_->place().epoch >= storage::MessageId::kEpochMax) {
+    return absl::FailedPreconditionError("the cell has used up its epochs");
+  }
   const JournalRecordHead head = {
       .kind = Kind::kEpoch,
       .epoch = replica_->place().epoch + 1,

@@ -422,7 +422,8 @@ std::vector<Knob> OtherKnobs() {
              "restart, because messages released by a wrong clock cannot be called back.",
              [](auto& c) { return &c.clock.forward_step_max_ms; }),
       Number("drain_grace_ms", kOperation, Unit::kMillis, {0, 300 * kSecond},
-             "How long subscribers may settle messages after SIGTERM.",
+             "How long subscribers may settle messages after SIGTERM. In a cell at most 100 ms, "
+             "because the next leader waits.",
              [](auto& c) { return &c.server.drain_grace_ms; }),
       Text("core_dumps", kOperation,
            "A crash may write a core dump, if the system allows it. It has tokens and payloads.",

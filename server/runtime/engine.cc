@@ -127,7 +127,8 @@ void Engine::HandleCompletions() {
 
 void Engine::HandleCommands() {
   size_t weight = 0;
-  while (CommandsLeft() && weight < kTurnWeightMax) {
+  while (CommandsLeft() && weight < kTurnWeightMax &&
+         shard_.open_bytes() < options_.uncommitted_bytes_max) {
     protocol::Command& command = taken_commands_[next_command_++];
     weight += CommandWeight(command);
     ++handled_.commands;

@@ -38,12 +38,15 @@ class PendingWrites {
   // Adds a record to the open batch. One synced record makes the whole batch synced.
   void Add(storage::Record record, storage::Durability durability) {
     if (durability == storage::Durability::kSynced) open_.durability = durability;
+    open_bytes_ += record.value.size();
     open_.records.push_back(std::move(record));
   }
 
   // Replaces a record of the open batch. REQUIRES: `position` < open_records().size().
   void Replace(size_t position, storage::Record record) {
     DT_CHECK_LT(position, open_.records.size());
+    open_bytes_ += record.value.size();
+    open_bytes_ -= open_.records[position].value.size();
     open_.records[position] = std::move(record);
   }
 
@@ -58,6 +61,7 @@ class PendingWrites {
     open_.sequence = ++last_taken_;
     Batch batch = std::move(open_);
     open_ = Batch{};
+    open_bytes_ = 0;
     return batch;
   }
 
@@ -77,10 +81,13 @@ class PendingWrites {
     std::vector<Continuation> continuations = std::move(continuations_);
     continuations_.clear();
     open_ = Batch{};
+    open_bytes_ = 0;
     for (Continuation& continuation : continuations) continuation(now, false);
   }
 
   const storage::RecordBatch& open_records() const { return open_.records; }
+  // The bytes of their values.
+  size_t open_bytes() const { return open_bytes_; }
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
@@ -95,6 +102,7 @@ class PendingWrites {
 
  private:
   Batch open_;
+  size_t open_bytes_ = 0;
   std::vector<Continuation> continuations_;
   std::deque<std::vector<Continuation>> taken_;
   uint64_t last_taken_ = 0;

@@ -142,6 +142,7 @@ class Shard::Impl {
 
   bool closed() const { return failed_ || (closed_ && dispatcher_.read_status().ok()); }
 
+  size_t open_bytes() const { return writes_.open_bytes(); }
   bool settles_waiting() const { return !failed_ && dispatcher_.settles_waiting(); }
 
   protocol::ShardStats stats() const {
@@ -396,6 +397,7 @@ void Shard::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome
 }
 StepResult Shard::Step(base::Now now) { return impl_->Step(now); }
 std::optional<PendingBatch> Shard::TakeBatch() { return impl_->TakeBatch(); }
+size_t Shard::open_bytes() const { return impl_->open_bytes(); }
 protocol::Effects Shard::TakeEffects() { return impl_->TakeEffects(); }
 bool Shard::failed() const { return impl_->failed(); }
 void Shard::StopDispatch() { impl_->StopDispatch(); }

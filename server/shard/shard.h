@@ -80,6 +80,10 @@ class Shard {
   // The records decided since the last call, or nothing.
   std::optional<PendingBatch> TakeBatch();
 
+  // The size of these records, about. A small command, such as Reschedule, may write a large
+  // message again.
+  size_t open_bytes() const;
+
   // The effects since the last call.
   protocol::Effects TakeEffects();
 

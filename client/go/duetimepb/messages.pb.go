@@ -38,8 +38,10 @@
 //   RESOURCE_EXHAUSTED TOO_MANY_REFUSED_CREDENTIALS   too many refused credentials came from the client's address
 //   UNAVAILABLE        STARTING, DRAINING  the server does not serve yet, or no longer; RetryInfo says when to retry
 //   UNAVAILABLE        NOT_LEADER          another member of the cell serves (metadata: leader, its address, empty if no
-//                                          member leads); try it there, or again after RetryInfo
-//   UNAVAILABLE        STORAGE_FAILED      a write to the journal failed; the server accepts nothing until a restart
+//                                          member leads); try it there, or again after RetryInfo. Nothing was changed; of
+//                                          a stream that ends with it, frames without an answer may have been accepted
+//   UNAVAILABLE        STORAGE_FAILED      a write to the journal failed, and the outcome is unknown; the server accepts
+//                                          nothing until a restart. In a cell, another member serves soon
 //   DATA_LOSS          CHECKSUM_MISMATCH   bytes on disk that the answer needs are damaged; nothing was
 //                                          changed. Metadata: file, offset, family, first_key, last_key, if a block of
 //                                          a table is damaged. Other messages are not concerned

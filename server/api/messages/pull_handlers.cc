@@ -168,7 +168,7 @@ class SettledTokens final : public StreamSink, public StateListener {
   }
   void OnServingState() override {
     if (worker_->context().state.load() != ServingState::kStorageFailed || !waiting_) return;
-    status_ = base::StorageFailedError();
+    status_ = worker_->context().FailedError();
     std::exchange(waiting_, {}).resume();
   }
   void OnSweep() override {}

@@ -198,7 +198,7 @@ void ScheduleStream::OnServingState() {
     case ServingState::kServing:
       return;
     case ServingState::kStorageFailed:
-      return End(rpc::ToGrpcStatus(base::StorageFailedError()));
+      return End(rpc::ToGrpcStatus(context.FailedError()));
     case ServingState::kDraining:
       break;
   }

@@ -362,7 +362,7 @@ void SubscriberStream::OnServingState() {
     case ServingState::kServing:
       return;
     case ServingState::kStorageFailed:
-      return Fail(base::StorageFailedError());
+      return Fail(context.FailedError());
     case ServingState::kDraining:
       break;
   }

@@ -113,6 +113,12 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   EXPECT_EQ(cell.members(0).groups(), 8);
   EXPECT_EQ(cell.members(0).durable_offset(), 9);
   EXPECT_EQ(cell.members(0).report_age().seconds(), 1);
+  // The journal takes no more: another member may lead.
+  store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
+  for (const char* const reason : {"STORAGE_FAILED", "NOT_LEADER"}) {
+    v1::ScheduleResponse response;
+    EXPECT_EQ(ReasonOf(Schedule(NewMessage("t", "p"), &response)), reason);
+  }
 }
 
 TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/scheduler/pending_writes.h"
 
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -54,6 +55,21 @@ TEST_F(PendingWritesTest, G1_KeepsTheOrderOfRecordsAndContinuations) {
   writes_.Complete({}, 2, false);
   EXPECT_EQ(ran_, (std::vector<int>{1, 2, -3}));
   EXPECT_TRUE(writes_.idle());
+}
+
+TEST_F(PendingWritesTest, CountsTheBytesOfTheOpenBatch) {
+  const auto record = [](size_t bytes) {
+    return storage::Record{.type = storage::RecordType::kAccept, .value = std::string(bytes, 'v')};
+  };
+  writes_.Add(record(100), Durability::kBuffered);
+  writes_.Add(record(20), Durability::kBuffered);
+  writes_.Replace(0, record(3));
+  EXPECT_EQ(writes_.open_bytes(), 23u);
+  writes_.Take();
+  EXPECT_EQ(writes_.open_bytes(), 0u);
+  writes_.Add(record(5), Durability::kBuffered);
+  writes_.Abandon({});
+  EXPECT_EQ(writes_.open_bytes(), 0u);
 }
 
 TEST_F(PendingWritesTest, OneSyncedRecordMakesTheBatchSynced) {
