@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/main_cell.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -177,10 +178,12 @@ class Membership::Impl {
     const auto stopped = [this] { return stopping_.load(); };
     spdlog::warn("cell: {}; this member fetches a checkpoint from the leader", why.ToString());
     do {
-      const absl::StatusOr<std::string> leader = cell::FindLeader(log_.get(), stopped);
+      const absl::StatusOr<std::string> leader =
+          cell::FindLeader(log_.get(), state_.place(), stopped);
       if (!leader.ok()) return leader.status();
       Show(*leader);
-      const absl::Status fetched = FetchCheckpoint(config_, *leader, stopped);
+      const absl::Status fetched =
+          FetchCheckpoint(config_, {.address = *leader, .before = state_.place()}, stopped);
       if (fetched.ok()) return absl::AbortedError("a checkpoint was fetched");
       if (!stopped()) spdlog::warn("cell: no checkpoint yet: {}", fetched.ToString());
     } while (Wait(kFetchAgain));
@@ -199,7 +202,8 @@ class Membership::Impl {
     }
     member_.journal()->Report({.name = config_.cell.cell_member,
                                .address = config_.cell.cell_address,
-                               .durable_offset = *durable});
+                               // A start looks for the last entry that it has applied.
+                               .durable_offset = *durable - std::min<uint64_t>(*durable, 1)});
   }
 
   // What a leader does beside the node.
@@ -213,9 +217,14 @@ class Membership::Impl {
       const uint64_t now_ms = clock_->Read().mono_ms;
       if (now_ms < trim_ms || !member_.journal()->MayServe(now_ms)) continue;
       trim_ms = now_ms + kTrimEveryMs;
+      if (Held()) {
+        roster_->ForgetMarks();
+        continue;
+      }
       const std::optional<uint64_t> to = roster_->TrimTo(config_.cell.cell_log_keep_ms);
-      if (!to.has_value() || *to <= trimmed || Held()) continue;
+      if (!to.has_value() || *to <= trimmed) continue;
       const absl::Status status = log_->Trim(*to);
+      roster_->set_trim_fails(!status.ok());
       if (status.ok()) trimmed = *to;
       if (!status.ok()) spdlog::warn("cell: {}", status.ToString());
     } while (Wait(kTendEvery));

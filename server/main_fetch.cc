@@ -3,13 +3,13 @@
 
 #include <memory>
 #include <spdlog/spdlog.h>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "client/cpp/admin_client.h"
-#include "storage/file_system.h"
+#include "server/main_options.h"
 #include "storage/rocksdb_fetched.h"
 
 namespace duetime {
@@ -18,9 +18,7 @@ namespace {
 using client::AdminClient;
 
 // To begin takes the leader longer than other calls, because it copies its logs.
-constexpr absl::Duration kFetchDeadline = absl::Seconds(30);
-// What a store needs beside its bytes.
-constexpr uint64_t kFetchRoomBytes = uint64_t{256} << 20;
+constexpr absl::Duration kFetchDeadline = absl::Minutes(1);
 
 absl::StatusOr<std::unique_ptr<AdminClient>> Connect(const config::Config& config,
                                                      const std::string& address) {
@@ -34,22 +32,23 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Connect(const config::Config& confi
   return AdminClient::Create(options);
 }
 
-absl::Status CheckRoom(const std::string& data_dir, const v1::Backup& backup) {
-  const absl::StatusOr<uint64_t> free = storage::FreeBytes(data_dir);
-  if (!free.ok()) return free.status();
-  uint64_t needed = kFetchRoomBytes;
-  for (const v1::BackupFile& file : backup.files()) needed += static_cast<uint64_t>(file.bytes());
-  if (*free >= needed) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(data_dir, " has ", *free, " bytes of free space; ", needed, " are needed"));
+std::vector<storage::CheckpointFile> FilesOf(const v1::Backup& backup) {
+  std::vector<storage::CheckpointFile> files;
+  for (const v1::BackupFile& file : backup.files()) {
+    files.push_back({.path = file.path(),
+                     .bytes = static_cast<uint64_t>(file.bytes()),
+                     .unique_id = file.unique_id()});
+  }
+  return files;
 }
 
-absl::Status FetchFiles(AdminClient* client, const v1::Backup& backup,
+absl::Status FetchFiles(AdminClient* client, const std::string& backup,
+                        const std::vector<storage::CheckpointFile>& files,
                         const std::function<bool()>& stopped, storage::FetchedDirectory* fetched) {
-  for (const v1::BackupFile& file : backup.files()) {
+  for (const storage::CheckpointFile& file : files) {
     v1::ReadBackupRequest request;
-    request.set_name(backup.name());
-    request.set_path(file.path());
+    request.set_name(backup);
+    request.set_path(file.path);
     const auto read = [&](uint64_t offset) -> absl::StatusOr<std::string> {
       if (stopped()) return absl::CancelledError("stopped");
       request.set_offset(static_cast<int64_t>(offset));
@@ -57,10 +56,7 @@ absl::Status FetchFiles(AdminClient* client, const v1::Backup& backup,
       if (!part.ok()) return part.status();
       return std::move(*part->mutable_data());
     };
-    const absl::Status status = fetched->Store({.path = file.path(),
-                                                .bytes = static_cast<uint64_t>(file.bytes()),
-                                                .unique_id = file.unique_id()},
-                                               read);
+    const absl::Status status = fetched->Store(file, read);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -72,27 +68,32 @@ absl::Status CheckFetch(const config::Config& config) {
   return Connect(config, config.cell.cell_address).status();
 }
 
-absl::Status FetchCheckpoint(const config::Config& config, const std::string& address,
+absl::Status FetchCheckpoint(const config::Config& config, const FetchFrom& from,
                              const std::function<bool()>& stopped) {
-  const absl::StatusOr<std::unique_ptr<AdminClient>> client = Connect(config, address);
+  const absl::StatusOr<std::unique_ptr<AdminClient>> client = Connect(config, from.address);
   if (!client.ok()) return client.status();
-  const absl::StatusOr<v1::Backup> backup = (*client)->StartBackup({});
+  v1::StartBackupRequest request;
+  request.set_for_member(true);
+  const absl::StatusOr<v1::Backup> backup = (*client)->StartBackup(request);
   if (!backup.ok()) return backup.status();
-  const std::string& data_dir = config.store.data_dir;
-  absl::Status status = CheckRoom(data_dir, *backup);
-  v1::EndBackupRequest end;
-  end.set_name(backup->name());
-  if (status.ok()) {
-    auto fetched = storage::FetchedDirectory::Begin(data_dir);
-    status = fetched.status();
-    if (status.ok()) status = FetchFiles(client->get(), *backup, stopped, &*fetched);
+  const std::vector<storage::CheckpointFile> files = FilesOf(*backup);
+  auto fetched = storage::FetchedDirectory::Begin(config.store.data_dir, files);
+  absl::Status status = fetched.status();
+  if (status.ok()) status = FetchFiles(client->get(), backup->name(), files, stopped, &*fetched);
+  // A leader that does not hear of the end ends the backup by itself.
+  if (!stopped()) {
+    v1::EndBackupRequest end;
+    end.set_name(backup->name());
     end.set_complete(status.ok());
     (*client)->EndBackup(end).status().IgnoreError();
-    if (status.ok()) status = fetched->Publish();
-    if (status.ok()) spdlog::info("cell: fetched {} bytes from {}", fetched->bytes_read(), address);
-    return status;
   }
-  (*client)->EndBackup(end).status().IgnoreError();
+  if (status.ok()) {
+    status = fetched->Publish(StoreOptionsOf(config.store, /*init=*/false, /*in_cell=*/true),
+                              from.before);
+  }
+  if (status.ok()) {
+    spdlog::info("cell: fetched {} bytes from {}", fetched->bytes_read(), from.address);
+  }
   return status;
 }
 

@@ -64,6 +64,8 @@ class Run {
       if (signal != 0 || !member_->status().ok()) return EndStandby(signal);
     }
     if (absl::Status status = node_.Start(); !status.ok()) {
+      // It uses the backups.
+      if (member_ != nullptr) member_->EndTending();
       if (member_ == nullptr || !absl::IsUnavailable(status)) return CannotOpen(status);
       spdlog::warn("cell: could not begin to serve: {}", status.ToString());
       return End(0);

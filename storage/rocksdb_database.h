@@ -62,6 +62,8 @@ class RocksDbDatabase {
   // Writes the batch. After the first error, here or in the background, the database is fenced for
   // good. REQUIRES: the last BeginBatch() began this batch.
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
+  // Fences the database, and returns the error. Any thread.
+  rocksdb::Status Fence(const rocksdb::Status& status);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
   // True if the database is fenced, and every error may pass (MayPass).
   bool fence_may_pass() const { return fenced() && !lasting_->load(std::memory_order_acquire); }
@@ -113,7 +115,6 @@ class RocksDbDatabase {
   // between two writes, with everything synced, before RocksDB reaches its own limits.
   rocksdb::Status SwitchLogIfFull();
   rocksdb::Status SyncLog();
-  rocksdb::Status Fence(const rocksdb::Status& status);
   void NoteAllDurable();
   // What the witness may say now.
   WitnessRecord DurableRecord() const;

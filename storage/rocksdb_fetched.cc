@@ -26,6 +26,10 @@ constexpr absl::string_view kFetched = "/fetched";
 constexpr absl::string_view kTables = "/tables";
 constexpr absl::string_view kStore = "/store";
 constexpr absl::string_view kComplete = "/complete";
+// What a store needs beside its bytes.
+constexpr uint64_t kRoomBytes = uint64_t{256} << 20;
+// More than any store has: so that sums of sizes do not overflow.
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 50;
 
 std::string PathOf(absl::string_view a, absl::string_view b) { return absl::StrCat(a, b); }
 
@@ -35,9 +39,40 @@ absl::Status RemoveAll(const std::string& path) {
   return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
 }
 
-bool Exists(const std::string& path) {
+absl::StatusOr<bool> Exists(const std::string& path) {
   std::error_code error;
-  return fs::exists(path, error);
+  const bool exists = fs::exists(path, error);
+  if (error) return SystemError("find", path, error.value());
+  return exists;
+}
+
+// Removes the tables that no file of the checkpoint names, and counts the bytes of the others.
+absl::StatusOr<uint64_t> KeepTables(const std::string& tables,
+                                    const std::vector<CheckpointFile>& files) {
+  uint64_t kept = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(tables, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const auto file = std::find_if(files.begin(), files.end(),
+                                   [&](const auto& one) { return one.unique_id == name; });
+    if (file != files.end() && at->file_size(error) == file->bytes) {
+      kept += file->bytes;
+    } else if (absl::Status status = RemoveAll(at->path().string()); !status.ok()) {
+      return status;
+    }
+  }
+  if (error) return SystemError("list", tables, error.value());
+  return kept;
+}
+
+absl::Status CheckRoomFor(const std::string& path, uint64_t bytes) {
+  const absl::StatusOr<uint64_t> free = FreeBytes(path);
+  if (!free.ok()) return free.status();
+  const uint64_t needed = bytes + kRoomBytes;
+  if (*free >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " has ", *free, " bytes of free space; ", needed, " are needed"));
 }
 
 bool IsHex(absl::string_view id) {
@@ -52,7 +87,9 @@ bool IsPathOfCheckpoint(absl::string_view path) {
 
 // Moves `name` from one directory to another, over what is there.
 absl::Status Move(const std::string& from, const std::string& to) {
-  if (!Exists(from)) return absl::OkStatus();  // moved before a crash
+  const absl::StatusOr<bool> there = Exists(from);
+  if (!there.ok()) return there.status();
+  if (!*there) return absl::OkStatus();  // moved before a crash
   if (absl::Status status = RemoveAll(to); !status.ok()) return status;
   std::error_code error;
   fs::rename(from, to, error);
@@ -62,7 +99,8 @@ absl::Status Move(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-absl::StatusOr<FetchedDirectory> FetchedDirectory::Begin(const std::string& data_dir) {
+absl::StatusOr<FetchedDirectory> FetchedDirectory::Begin(const std::string& data_dir,
+                                                         const std::vector<CheckpointFile>& files) {
   FetchedDirectory made(PathOf(data_dir, kFetched));
   for (const absl::string_view left : {kComplete, kStore}) {
     if (absl::Status status = RemoveAll(PathOf(made.path_, left)); !status.ok()) return status;
@@ -71,6 +109,17 @@ absl::StatusOr<FetchedDirectory> FetchedDirectory::Begin(const std::string& data
   for (const std::string& path :
        {made.path_, PathOf(made.path_, kTables), store, PathOf(store, "/db")}) {
     if (absl::Status status = CreateDirectory(path); !status.ok()) return status;
+  }
+  uint64_t bytes = 0;
+  for (const CheckpointFile& file : files) {
+    if (file.bytes > kFileBytesMax) return absl::InvalidArgumentError("a file is too large");
+    bytes += file.bytes;
+  }
+  const absl::StatusOr<uint64_t> kept = KeepTables(PathOf(made.path_, kTables), files);
+  if (!kept.ok()) return kept.status();
+  if (absl::Status status = CheckRoomFor(made.path_, bytes - std::min(bytes, *kept));
+      !status.ok()) {
+    return status;
   }
   return made;
 }
@@ -122,15 +171,40 @@ absl::Status FetchedDirectory::Store(const CheckpointFile& file, const ReadPart&
   return SyncParentDirectory(place);
 }
 
-absl::Status FetchedDirectory::Publish() {
+absl::Status FetchedDirectory::CheckPlace(RocksDbStoreOptions options,
+                                          const LogPlace& before) const {
+  options.data_dir = PathOf(path_, kStore);
+  options.use = RocksDbStoreOptions::Use::kInCell;
+  options.create_if_missing = false;
+  const auto store = RocksDbStore::Open(options);
+  if (!store.ok()) return store.status();
+  const LogPlace place = (*store)->log_place();
+  if (absl::Status status = (*store)->Close(); !status.ok()) return status;
+  if (before.epoch > 0 && place.log != before.log) {
+    return absl::FailedPreconditionError("what was fetched is the store of another cell");
+  }
+  if (place.offset <= before.offset) {
+    return absl::FailedPreconditionError(absl::StrCat("what was fetched ends at ", place.offset,
+                                                      " of the log, and this member is at ",
+                                                      before.offset));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FetchedDirectory::Publish(RocksDbStoreOptions options, const LogPlace& before) {
   const std::string store = PathOf(path_, kStore);
   std::string fault;
-  const absl::Status status = VerifyDirectory(store, [&](absl::string_view line) {
-    if (fault.empty()) fault = std::string(line);
-  });
+  // An older format is brought to the newest here, because only that can be verified.
+  absl::Status status = CheckPlace(std::move(options), before);
+  if (status.ok()) {
+    status = VerifyDirectory(store, [&](absl::string_view line) {
+      if (fault.empty()) fault = std::string(line);
+    });
+  }
   if (absl::IsDataLoss(status)) {
     RemoveAll(path_).IgnoreError();
-    return absl::DataLossError(absl::StrCat("what was fetched is damaged: ", fault));
+    return absl::DataLossError(
+        absl::StrCat("what was fetched is damaged: ", fault.empty() ? status.message() : fault));
   }
   if (!status.ok()) return status;
   const std::string complete = PathOf(path_, kComplete);
@@ -142,11 +216,21 @@ absl::Status FetchedDirectory::Publish() {
 absl::Status TakeFetched(const std::string& data_dir) {
   const std::string fetched = PathOf(data_dir, kFetched);
   const std::string complete = PathOf(fetched, kComplete);
-  if (!Exists(complete)) return absl::OkStatus();
+  const absl::StatusOr<bool> there = Exists(complete);
+  if (!there.ok()) return there.status();
+  if (!*there) {
+    // Either an attempt goes on later, or a crash came between the last two steps below.
+    const absl::StatusOr<bool> goes_on = Exists(PathOf(fetched, kStore));
+    if (!goes_on.ok()) return goes_on.status();
+    return *goes_on ? absl::OkStatus() : RemoveAll(fetched);
+  }
+  const absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(data_dir);
+  if (!lock.ok()) return lock.status();
   for (const absl::string_view name : {"/db", "/witness"}) {
     const absl::Status status = Move(absl::StrCat(fetched, kStore, name), PathOf(data_dir, name));
     if (!status.ok()) return status;
   }
+  if (absl::Status status = RemoveAll(PathOf(fetched, kStore)); !status.ok()) return status;
   // Until here, the next start begins again.
   if (absl::Status status = RemoveAll(complete); !status.ok()) return status;
   return RemoveAll(fetched);

@@ -13,6 +13,8 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/checkpoint_file.h"
+#include "storage/log_place.h"
+#include "storage/rocksdb_store.h"
 
 namespace duetime::storage {
 
@@ -24,17 +26,22 @@ class FetchedDirectory {
   // Returns a part of the file from this offset on, not empty.
   using ReadPart = std::function<absl::StatusOr<std::string>(uint64_t offset)>;
 
-  // Creates the directory if it is missing, and removes what an earlier attempt left but tables.
-  static absl::StatusOr<FetchedDirectory> Begin(const std::string& data_dir);
+  // Creates the directory if it is missing, and removes what an earlier attempt left, but the
+  // tables of this checkpoint. FAILED_PRECONDITION: the file system has no room for the rest.
+  static absl::StatusOr<FetchedDirectory> Begin(const std::string& data_dir,
+                                                const std::vector<CheckpointFile>& files);
 
   // Reads the file, unless the table is there, and stores it durably. INVALID_ARGUMENT: a path or
   // an id that no checkpoint has; INTERNAL: the parts have another size, or the operating system
   // failed. Errors of `read` are passed on.
   absl::Status Store(const CheckpointFile& file, const ReadPart& read);
 
-  // Verifies the store (VerifyDirectory), and lets the next TakeFetched find it. DATA_LOSS: it is
-  // damaged, and is removed with all tables.
-  absl::Status Publish();
+  // Opens the store with these options (but the directory), verifies it (VerifyDirectory), and lets
+  // the next TakeFetched find it. `before`: where the member is in the log.
+  //   DATA_LOSS            it is damaged, and is removed with all tables
+  //   FAILED_PRECONDITION  it is not that of a member of the same cell, or not newer; errors of
+  //   Open
+  absl::Status Publish(RocksDbStoreOptions options, const LogPlace& before);
 
   // The bytes that were read, without the tables that were there.
   uint64_t bytes_read() const { return bytes_read_; }
@@ -42,6 +49,7 @@ class FetchedDirectory {
  private:
   explicit FetchedDirectory(const std::string& path) : path_(path) {}
 
+  absl::Status CheckPlace(RocksDbStoreOptions options, const LogPlace& before) const;
   absl::Status Write(const std::string& path, uint64_t bytes, const ReadPart& read);
 
   std::string path_;
@@ -49,8 +57,9 @@ class FetchedDirectory {
 };
 
 // If a published store is in `data_dir`/fetched, puts it in the place of the store in `data_dir`,
-// and removes the rest. Otherwise changes nothing. Call before RocksDbStore::Open. After an error
-// or a crash, the next call goes on. INTERNAL: the operating system failed.
+// and removes the rest. Otherwise removes only what a later attempt does not need. Call before
+// RocksDbStore::Open. After an error or a crash, the next call goes on. UNAVAILABLE: another
+// process has the directory open. INTERNAL: the operating system failed.
 absl::Status TakeFetched(const std::string& data_dir);
 
 }  // namespace duetime::storage

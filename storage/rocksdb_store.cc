@@ -174,8 +174,11 @@ uint64_t RocksDbStore::applied_offset() const {
 
 absl::StatusOr<uint64_t> RocksDbStore::SyncApplied() {
   const uint64_t offset = applied_offset();
-  const rocksdb::Status synced = impl_->database()->db()->SyncWAL();
-  if (!synced.ok()) return FromRocksDb(synced, "sync the write-ahead log");
+  RocksDbDatabase* const database = impl_->database();
+  const rocksdb::Status synced = database->db()->SyncWAL();
+  if (!synced.ok()) return FromRocksDb(database->Fence(synced), "sync the write-ahead log");
+  // After a failed sync a later one may succeed, although the pages are lost.
+  if (database->fenced()) return absl::FailedPreconditionError("the store is fenced");
   return offset;
 }
 

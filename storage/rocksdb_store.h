@@ -136,7 +136,8 @@ class RocksDbStore final : public JournaledStore {
   LogPlace log_place() const;
   // LogPlace::offset of the last group that was applied. Any thread.
   uint64_t applied_offset() const;
-  // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. Any thread.
+  // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. An error
+  // fences the store. Any thread.
   absl::StatusOr<uint64_t> SyncApplied();
 
   // In a cell, the last epoch of the log, and 1: no two leaders have the same epoch.

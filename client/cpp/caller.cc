@@ -14,6 +14,8 @@ namespace {
 // A steady clock underneath: a step of the wall clock does not move a call's deadline.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+// The longest wait for another member of a cell to lead, which takes a second or two.
+constexpr absl::Duration kWaitForLeaderMax = absl::Milliseconds(500);
 // The longest deadline, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kDeadlineMax = absl::Hours(24 * 365);
 
@@ -29,7 +31,9 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
   const SteadyTime deadline =
       std::chrono::steady_clock::now() +
       absl::ToChronoNanoseconds(std::min(options_.deadline + extra, kDeadlineMax));
-  Backoff backoff(options_.backoff, std::random_device{}());
+  BackoffOptions waits = options_.backoff;
+  if (several_) waits.max = std::min(waits.max, kWaitForLeaderMax);
+  Backoff backoff(waits, std::random_device{}());
   // gRPC's answer would depend on a race between its timer and the connection.
   if (options_.deadline <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("the deadline of the call is not in the future");
@@ -40,7 +44,7 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
                          absl::ToChronoMicroseconds(Until(deadline)));
     absl::Status status = ToAbslStatus(call(&context));
     if (!absl::IsUnavailable(status) || on_unavailable == OnUnavailable::kReturn ||
-        *tries >= options_.attempts_max) {
+        (!several_ && *tries >= options_.attempts_max)) {
       return status;
     }
     const absl::Duration wait =

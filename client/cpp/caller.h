@@ -22,7 +22,8 @@ enum class OnUnavailable { kRepeat, kReturn };
 // call. Thread-safe.
 class Caller {
  public:
-  explicit Caller(const ClientOptions& options) : options_(options) {}
+  explicit Caller(const ClientOptions& options)
+      : options_(options), several_(HasSeveralAddresses(options.server.target)) {}
 
   // Runs `call`, and repeats it until it succeeds, fails with an error that forbids a repeat, or
   // the deadline passes. The deadline is that of the options plus `extra`. Sets `tries` to the
@@ -49,6 +50,7 @@ class Caller {
 
  private:
   const ClientOptions options_;
+  const bool several_;
 };
 
 }  // namespace duetime::client

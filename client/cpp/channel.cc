@@ -22,6 +22,10 @@ constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 
+// To a cell. The server takes a ping each second.
+constexpr int kKeepaliveTimeMs = 2'000;
+constexpr int kKeepaliveTimeoutMs = 1'000;
+
 // For several addresses, the members of a cell: calls go to the one whose health is SERVING, which
 // is the leader. With one address there is no such check, because a server that drains still takes
 // settlements.
@@ -94,7 +98,13 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);
-  if (absl::StrContains(address.target, ',')) arguments.SetServiceConfigJSON(kFollowTheLeader);
+  if (HasSeveralAddresses(address.target)) {
+    arguments.SetServiceConfigJSON(kFollowTheLeader);
+    // A leader whose machine is gone closes no connection. The health check is an open call.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
   return grpc::CreateCustomChannel(address.target, *credentials, arguments);
 }
 

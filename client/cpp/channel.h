@@ -30,6 +30,11 @@ struct ServerAddress {
   std::string token_file{};
 };
 
+// True for the members of a cell, of which one leads.
+inline bool HasSeveralAddresses(const std::string& target) {
+  return target.find(',') != std::string::npos;
+}
+
 // Opens a new channel. Channels share no connection, so that two clients can use two cores. Returns
 // at once. The first call connects; a broken connection is restored within seconds.
 //

@@ -12,11 +12,16 @@ namespace duetime::cell {
 
 namespace {
 
-// The address in the report of a leader.
-std::optional<std::string> LeaderOf(const LogEntry& entry) {
+// The address in the report of a leader; nullopt if the entry is none.
+absl::StatusOr<std::optional<std::string>> LeaderOf(const LogEntry& entry, const LogPlace& place) {
   using Kind = storage::JournalRecordHead::Kind;
   const auto head = storage::DecodeJournalRecordHead(entry.bytes);
   if (!head.ok() || head->kind != Kind::kReport) return std::nullopt;
+  if (place.epoch > 0 && head->log != place.log) {
+    return absl::DataLossError(
+        "this is not the log that this member has applied: it is that of another cell, or was made "
+        "anew");
+  }
   const auto group = storage::DecodeJournalGroup(entry.bytes);
   if (!group.ok() || group->size() != 1 || group->front().size() != 1) return std::nullopt;
   const auto report = DecodeReport(group->front().front().value);
@@ -26,7 +31,8 @@ std::optional<std::string> LeaderOf(const LogEntry& entry) {
 
 }  // namespace
 
-absl::StatusOr<std::string> FindLeader(Log* log, const std::function<bool()>& stopped) {
+absl::StatusOr<std::string> FindLeader(Log* log, const LogPlace& place,
+                                       const std::function<bool()>& stopped) {
   std::optional<uint64_t> next;
   while (!stopped()) {
     absl::Status status;
@@ -38,7 +44,9 @@ absl::StatusOr<std::string> FindLeader(Log* log, const std::function<bool()>& st
       const absl::StatusOr<std::optional<LogEntry>> entry = log->Read(*next);
       status = entry.status();
       if (entry.ok() && entry->has_value()) {
-        if (auto leader = LeaderOf(**entry)) return *std::move(leader);
+        absl::StatusOr<std::optional<std::string>> leader = LeaderOf(**entry, place);
+        if (!leader.ok()) return leader.status();
+        if (leader->has_value()) return **std::move(leader);
         next = (*entry)->offset + 1;
       }
     }

@@ -92,7 +92,8 @@ void ReplicatedJournal::PostReport() {
     report = std::exchange(report_, std::nullopt);
     has_report_.store(false);
   }
-  report->leads = leads_.has_value();
+  // Not after StopServing.
+  report->leads = leads_.has_value() && MayServe(MonoMs());
   const LogPlace& place = replica_->place();
   const std::vector<storage::RecordBatch> group = {
       {{.type = storage::RecordType::kObject,

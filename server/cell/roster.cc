@@ -6,9 +6,20 @@
 #include <utility>
 
 namespace duetime::cell {
+namespace {
+
+// The clock of the log goes back by more only if another one takes over.
+constexpr uint64_t kBackMs = 5'000;
+
+}  // namespace
 
 void Roster::NoteTime(uint64_t time_ms) {
   const base::MutexLock lock(&mutex_);
+  if (time_ms + kBackMs < now_ms_) {
+    for (auto& [name, member] : members_) member.report_ms = std::min(member.report_ms, time_ms);
+    marks_.clear();
+    now_ms_ = time_ms;
+  }
   now_ms_ = std::max(now_ms_, time_ms);
 }
 
@@ -43,7 +54,14 @@ std::optional<uint64_t> Roster::TrimTo(uint64_t keep_ms) {
   const auto is_old = [&](const Mark& mark) { return mark.time_ms + keep_ms <= now_ms_; };
   while (marks_.size() > 1 && is_old(marks_[1])) marks_.pop_front();
   if (!is_old(marks_.front())) return std::nullopt;
-  return marks_.front().offset;
+  return std::min_element(marks_.begin(), marks_.end(),
+                          [](const Mark& a, const Mark& b) { return a.offset < b.offset; })
+      ->offset;
+}
+
+void Roster::ForgetMarks() {
+  const base::MutexLock lock(&mutex_);
+  marks_.clear();
 }
 
 }  // namespace duetime::cell

@@ -3,6 +3,7 @@
 // Roster: the members of a cell, as their reports in the log tell, and what of the log they need.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -35,19 +36,26 @@ class Roster {
   // Members that have been away for longer are forgotten.
   static constexpr uint64_t kForgetMs = 7 * uint64_t{86'400'000};
 
-  // An entry of the log has this time, and perhaps a report.
+  // An entry of the log has this time, and perhaps a report. The clock of a log is that of a
+  // broker, so it may go back when another one takes over: then all ages begin anew.
   void NoteTime(uint64_t time_ms);
   void Note(RosterEntry entry);
 
   // By name.
   std::vector<RosterEntry> List() const;
 
-  // The offset before which nobody needs the log: of the members with a recent report, all but one
-  // may be lost for good, and so that two still have what is before it, it is the second highest
-  // of their durable offsets. Of that, the value `keep_ms` ago, so that a member that was away for
-  // less need not begin anew. nullopt while fewer than two members report. Call about once a
-  // minute; the times in between do not count.
+  // The offset before which two members have had everything on disk for `keep_ms`: the second
+  // highest of the durable offsets of the members with a recent report, and the least that it was
+  // in this time. So after the loss of a member another one still has it, and a member that was
+  // away for less goes on with the log. nullopt while fewer than two members report. Call about
+  // once a minute; the times in between do not count.
   std::optional<uint64_t> TrimTo(uint64_t keep_ms);
+  // The time begins anew: somebody has a copy of this moment, and will need the log from here on.
+  void ForgetMarks();
+
+  // The last attempt to trim the log failed.
+  void set_trim_fails(bool fails) { trim_fails_.store(fails); }
+  bool trim_fails() const { return trim_fails_.load(); }
 
  private:
   struct Mark {
@@ -57,10 +65,11 @@ class Roster {
 
   mutable base::Mutex mutex_;
   std::map<std::string, RosterEntry> members_ ABSL_GUARDED_BY(mutex_);
-  // The highest time of an entry.
+  // The time of the newest entry.
   uint64_t now_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // What TrimTo found at its last calls, by time.
   std::deque<Mark> marks_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> trim_fails_{false};
 };
 
 }  // namespace duetime::cell

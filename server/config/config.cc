@@ -99,7 +99,7 @@ void CheckMetricsAddress(const Config& config, std::vector<std::string>* faults)
                    "address, or set metrics_insecure_nonloopback = true"));
 }
 
-void CheckCell(const cell::CellOptions& cell, std::vector<std::string>* faults) {
+void CheckCell(const cell::CellOptions& cell, bool has_tls, std::vector<std::string>* faults) {
   if (cell.cell_brokers.empty()) return;
   const std::pair<const char*, const std::string*> needed[] = {
       {"cell_topic", &cell.cell_topic},
@@ -111,6 +111,10 @@ void CheckCell(const cell::CellOptions& cell, std::vector<std::string>* faults) 
     } else if (absl::StrContains(*value, "\n")) {
       faults->push_back(absl::StrCat(name, " must be one line"));
     }
+  }
+  if (!cell.cell_token_file.empty() && cell.cell_ca_file.empty() && !has_tls) {
+    faults->push_back(
+        "cell_token_file needs TLS, so that nobody on the way reads it: set cell_ca_file");
   }
   constexpr uint64_t kBeats = 4;
   if (cell.cell_suspect_ms < kBeats * cell.cell_heartbeat_ms) {
@@ -159,7 +163,7 @@ absl::Status Validate(const Config& config) {
   CheckAddresses(config, &faults);
   CheckMetricsAddress(config, &faults);
   CheckAccess(config, &faults);
-  CheckCell(config.cell, &faults);
+  CheckCell(config.cell, !config.server.tls_cert.empty(), &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));

@@ -399,10 +399,10 @@ std::vector<Knob> CellKnobs() {
              "fifth longer. A leader that cannot write stops its deliveries after two thirds of "
              "this time. At least four times cell_heartbeat_ms.",
              [](auto& c) { return &c.cell.cell_suspect_ms; }),
-      Number("cell_log_keep_ms", kCell, Unit::kMillis, {0, 30 * kDay},
+      Number("cell_log_keep_ms", kCell, Unit::kMillis, {kSecond, 30 * kDay},
              "The leader removes records from cell_topic that are older than this and that two "
-             "members have on disk. A member that was away for longer fetches a checkpoint from "
-             "the leader.",
+             "members have had on disk for this time. A member that was away for longer fetches a "
+             "checkpoint from the leader; to verify that must not take longer than this.",
              [](auto& c) { return &c.cell.cell_log_keep_ms; }),
       Text("cell_ca_file", kCell,
            "PEM file with the certificates that vouch for the other members' tls_cert. Empty: the "

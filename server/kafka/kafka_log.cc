@@ -145,9 +145,7 @@ absl::StatusOr<std::optional<cell::LogEntry>> KafkaLog::Read(uint64_t offset) {
   }
 }
 
-absl::Status KafkaLog::Trim(uint64_t offset) {
-  return TrimTopic(options_, writer_->handle(), offset);
-}
+absl::Status KafkaLog::Trim(uint64_t offset) { return TrimTopic(options_, offset); }
 
 absl::StatusOr<uint64_t> KafkaLog::End() {
   const uint64_t earliest_error = After(kWaitMs);

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/kafka/topic_trim.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/kafka/kafka_client.h"
 #include "server/kafka/kafka_error.h"
+#include "server/kafka/kafka_settings.h"
 
 namespace duetime::kafka {
 
 namespace {
+
+// A member that ends waits for a trim.
+constexpr uint64_t kTrimTimeoutMs = 2'000;
 
 template <auto kDestroy>
 struct DestroyTrim {
@@ -24,8 +31,16 @@ using OwnedTrim = std::unique_ptr<T, DestroyTrim<kDestroy>>;
 
 }  // namespace
 
-absl::Status TrimTopic(const KafkaOptions& options, rd_kafka_t* client, uint64_t offset) {
-  const auto timeout_ms = static_cast<int>(options.call_timeout_ms);
+absl::Status TrimTopic(const KafkaOptions& options, uint64_t offset) {
+  absl::StatusOr<Settings> settings = ReadProperties(options.properties_file);
+  if (!settings.ok()) return settings.status();
+  const Settings own = WriterSettings(options);
+  settings->insert(settings->begin(), own.begin(), own.end());
+  const auto opened =
+      KafkaClient::Open(RD_KAFKA_PRODUCER, *settings, options.topic, [](absl::string_view) {});
+  if (!opened.ok()) return opened.status();
+  rd_kafka_t* const client = (*opened)->handle();
+  const auto timeout_ms = static_cast<int>(std::min(options.call_timeout_ms, kTrimTimeoutMs));
   const OwnedTrim<rd_kafka_topic_partition_list_t, rd_kafka_topic_partition_list_destroy> before(
       rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_list_add(before.get(), options.topic.c_str(), 0)->offset =
@@ -52,7 +67,8 @@ absl::Status TrimTopic(const KafkaOptions& options, rd_kafka_t* client, uint64_t
         answer != nullptr && answer->cnt > 0 ? answer->elems[0].err : RD_KAFKA_RESP_ERR__BAD_MSG;
   }
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return absl::OkStatus();
-  return StatusOf(error, absl::StrCat("trim of topic ", options.topic));
+  return StatusOf(error, absl::StrCat("trim of topic ", options.topic,
+                                      " (needs the right to delete its records)"));
 }
 
 }  // namespace duetime::kafka

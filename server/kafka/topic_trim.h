@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <librdkafka/rdkafka.h>
 
 #include "absl/status/status.h"
 
@@ -13,7 +12,9 @@
 namespace duetime::kafka {
 
 // Asks the brokers to remove the entries before `offset`, and waits for their answer. Errors as
-// KafkaLog. Any thread, while others use `client`. Cost: up to the call timeout.
-absl::Status TrimTopic(const KafkaOptions& options, rd_kafka_t* client, uint64_t offset);
+// KafkaLog. Any thread. Makes a client of its own: a broker answers the requests of a connection in
+// their order, and this one takes it half a second, in which appends would wait. Cost: up to two
+// seconds.
+absl::Status TrimTopic(const KafkaOptions& options, uint64_t offset);
 
 }  // namespace duetime::kafka

@@ -321,6 +321,9 @@ void AddCell(const CellReadings& cell, std::vector<MetricFamily>* out) {
   AddGauge(out, "duetime_cell_applied_offset",
            "Up to where this member has applied the log of its cell.",
            static_cast<double>(cell.applied_offset));
+  AddGauge(out, "duetime_cell_trim_failing",
+           "1 while this member leads and could not remove old records from the log.",
+           cell.trim_fails ? 1 : 0);
   AddGauge(out, "duetime_cell_members",
            "Members whose reports are at most 30 s old, this one included; 0 without a cell.",
            static_cast<double>(cell.members));

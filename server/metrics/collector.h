@@ -37,6 +37,7 @@ struct StoreReadings {
 // Figures of a member of a cell; zeros without one.
 struct CellReadings {
   bool leads = false;
+  bool trim_fails = false;
   uint64_t epoch = 0;
   uint64_t applied_offset = 0;
   // With a recent report, this one included.

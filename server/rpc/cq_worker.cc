@@ -75,7 +75,7 @@ void CqWorker::Run() {
 
 void CqWorker::RunHere(Task task) {
   base::MutexLock lock(&mutex_);
-  if (closed_) return;
+  if (drops_tasks_) return;
   tasks_.push_back(std::move(task));
   WakeLocked();
 }
@@ -152,15 +152,16 @@ void CqWorker::DoSweep() {
   if (stop_seen_ && now.mono_ms >= abandon_at_mono_ms_) AbandonWaitingCalls();
 }
 
-void CqWorker::Close() {
+void CqWorker::DropTasks() {
   base::MutexLock lock(&mutex_);
-  closed_ = true;
+  drops_tasks_ = true;
   tasks_.clear();
 }
 
 void CqWorker::AbandonWaitingCalls() {
-  // Drop all later answers, so that no answer reaches a reused call object.
-  Close();
+  // Drop all later answers, so that no answer reaches a reused call object. The sweeps go on,
+  // because they end the streams that wait for such answers.
+  DropTasks();
   for (UnaryCall& call : calls_) {
     if (!call.waiting()) continue;
     call.Abandon();
@@ -170,7 +171,11 @@ void CqWorker::AbandonWaitingCalls() {
 
 void CqWorker::EndIfIdle() {
   if (open_ > 0 || queue_shut_) return;
-  Close();
+  DropTasks();
+  {
+    base::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
   queue_shut_ = true;
   cq_->Shutdown();
 }

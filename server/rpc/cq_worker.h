@@ -111,7 +111,7 @@ class CqWorker {
   void DoSweep();
   void EndIfIdle();
   // Drops all tasks, now and later.
-  void Close();
+  void DropTasks();
   void AbandonWaitingCalls();
   void WakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -128,6 +128,7 @@ class CqWorker {
   // True if the alarm is set. It must not be set again before its tag arrives.
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;
   bool sweep_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drops_tasks_ ABSL_GUARDED_BY(mutex_) = false;
   // True if the queue takes no more alarms.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -25,7 +25,7 @@ constexpr int kStreamsPerConnectionMax = 1'000;
 constexpr int kHandshakeTimeoutMs = 5'000;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-constexpr int kClientPingMinMs = 10'000;
+constexpr int kClientPingMinMs = 1'000;
 // The bytes that gRPC may hold in buffers before it delays connections.
 constexpr size_t kQuotaBytes = 512 << 20;
 // Room beyond the largest payload or batch. gRPC refuses a larger request by itself, without an

@@ -92,7 +92,7 @@ void Backups::Tend(bool disk_low) {
   }));
 }
 
-absl::StatusOr<BackupSnapshot> Backups::Start() {
+absl::StatusOr<BackupSnapshot> Backups::Start(bool for_member) {
   if (open_.has_value()) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition,
                            absl::StrCat("another backup runs: ", open_->name),
@@ -105,6 +105,9 @@ absl::StatusOr<BackupSnapshot> Backups::Start() {
   const base::Now now = clock_->Read();
   snapshot.snapshot_ms = now.wall_ms;
   snapshot.name = absl::StrCat("backup-", now.wall_ms);
+  for_member_ = for_member;
+  // Before the state is copied: what follows it in the log of a cell must stay.
+  running_.store(true);
   absl::Status status = tasks_.write(directory_);
   if (status.ok()) {
     auto files = tasks_.list(directory_);
@@ -118,7 +121,6 @@ absl::StatusOr<BackupSnapshot> Backups::Start() {
   }
   used_mono_ms_ = clock_->Read().mono_ms;
   open_ = snapshot;
-  running_.store(true);
   spdlog::info("{} began: {} files", snapshot.name, snapshot.files.size());
   return snapshot;
 }
@@ -154,7 +156,7 @@ absl::Status Backups::End(absl::string_view name, bool complete) {
     return absl::OkStatus();
   }
   spdlog::info("{} is complete", open_->name);
-  last_complete_s_.store(open_->snapshot_ms / 1'000);
+  if (!for_member_) last_complete_s_.store(open_->snapshot_ms / 1'000);
   Remove();
   return absl::OkStatus();
 }
@@ -169,7 +171,7 @@ void Backups::Remove() {
 
 void Backups::BreakOff(absl::string_view why) {
   spdlog::warn("{} was broken off: {}", open_->name, std::string(why));
-  broken_off_.fetch_add(1, std::memory_order_relaxed);
+  if (!for_member_) broken_off_.fetch_add(1, std::memory_order_relaxed);
   Remove();
 }
 

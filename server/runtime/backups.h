@@ -65,7 +65,8 @@ class Backups {
   void Tend(bool disk_low);
 
   // FAILED_PRECONDITION BACKUP_RUNNING, INTERNAL.
-  absl::StatusOr<BackupSnapshot> Start();
+  // `for_member`: it counts in no metric but running() and bytes_read().
+  absl::StatusOr<BackupSnapshot> Start(bool for_member);
   // Returns at most kReadBytes. NOT_FOUND BACKUP_NOT_FOUND, INVALID_ARGUMENT INVALID_OFFSET,
   // INTERNAL.
   absl::StatusOr<std::string> Read(absl::string_view name, absl::string_view path, uint64_t offset);
@@ -94,6 +95,7 @@ class Backups {
 
   // Confined to the thread.
   std::optional<BackupSnapshot> open_;
+  bool for_member_ = false;
   uint64_t used_mono_ms_ = 0;
   uint64_t paced_until_us_ = 0;
 

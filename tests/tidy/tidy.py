@@ -58,7 +58,7 @@ LAYERS = {
     "server/main_serve.h": MAIN + ["server/main_events.h"],
     "server/main_events.cc": MAIN + ["server/main_events.h"],
     "server/main_events.h": MAIN,
-    "server/main_fetch.cc": MAIN + ["server/main_fetch.h", "client"],
+    "server/main_fetch.cc": MAIN + ["server/main_fetch.h", "server/main_options.h", "client"],
     "server/main_fetch.h": MAIN,
     "server/main_options.cc": MAIN + ["server/main_options.h"],
     "server/main_options.h": MAIN,

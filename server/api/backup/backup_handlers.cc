@@ -34,9 +34,12 @@ auto OnBackups(ApiWorker& worker, Job job) {
 
 }  // namespace
 
-Co<absl::Status> StartBackup(ApiWorker& worker, rpc::UnaryCall&, const v1::StartBackupRequest&,
+Co<absl::Status> StartBackup(ApiWorker& worker, rpc::UnaryCall&,
+                             const v1::StartBackupRequest& request,
                              v1::StartBackupResponse* response) {
-  auto starting = OnBackups(worker, [](runtime::Backups& backups) { return backups.Start(); });
+  auto starting = OnBackups(worker, [for_member = request.for_member()](runtime::Backups& backups) {
+    return backups.Start(for_member);
+  });
   const absl::StatusOr<runtime::BackupSnapshot> snapshot = co_await starting;
   if (!snapshot.ok()) co_return snapshot.status();
   v1::Backup* const backup = response->mutable_backup();

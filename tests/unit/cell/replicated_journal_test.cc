@@ -372,13 +372,28 @@ TEST_F(OneMemberTest, ReportsGoToTheRosterAndDoNotCount) {
 TEST_F(OneMemberTest, TheNextReportTellsWhoLeads) {
   ASSERT_TRUE(a_.journal->Lead().ok());
   int waits = 0;
-  const auto leader = FindLeader(&log_, [&] {
-    a_.journal->Report({.name = "a", .address = "a:1", .durable_offset = 1});
-    if (waits == 2) a_.journal->PostReport();
-    return ++waits > 10;
-  });
-  ASSERT_TRUE(leader.ok()) << leader.status();
-  EXPECT_EQ(*leader, "a:1");
+  const auto find = [&](const LogPlace& place) {
+    waits = 0;
+    return FindLeader(&log_, place, [&] {
+      a_.journal->Report({.name = "a", .address = "a:1", .durable_offset = 1});
+      if (waits == 2) a_.journal->PostReport();
+      return ++waits > 10;
+    });
+  };
+  EXPECT_EQ(find(a_.state.place()).value_or("none"), "a:1");
+  EXPECT_EQ(find({}).value_or("none"), "a:1");
+  LogPlace other = a_.state.place();
+  ++other.log;
+  EXPECT_TRUE(absl::IsDataLoss(find(other).status()));
+  // Not of one that follows.
+  waits = 0;
+  EXPECT_TRUE(absl::IsCancelled(FindLeader(&log_, {}, [&] {
+                                  b_.journal->Follow().IgnoreError();
+                                  b_.journal->Report(
+                                      {.name = "b", .address = "b:1", .durable_offset = 1});
+                                  b_.journal->PostReport();
+                                  return ++waits > 10;
+                                }).status()));
 }
 
 // What two members have on disk, and had an hour ago, may go.
@@ -399,14 +414,39 @@ TEST(RosterTest, TrimsWhatTwoMembersHaveHadForLongEnough) {
   EXPECT_EQ(roster.TrimTo(5 * kMinute), std::nullopt) << "no call was so long ago";
   report("a", 4, 400);
   report("b", 4, 300);
-  EXPECT_EQ(roster.TrimTo(2 * kMinute), 70u);
-  EXPECT_EQ(roster.TrimTo(0), 300u);
-  report("a", 6, 600);
+  EXPECT_EQ(roster.TrimTo(2 * kMinute), 70u) << "so much had two members two minutes ago";
+  report("b", 5, 40);
+  EXPECT_EQ(roster.TrimTo(kMinute), 40u) << "b has lost its disk, and reads the log again";
+  report("a", 5, 500);
+  report("b", 5, 450);
+  EXPECT_EQ(roster.TrimTo(kMinute), 40u) << "that was just now";
+  roster.ForgetMarks();
+  EXPECT_EQ(roster.TrimTo(kMinute), std::nullopt) << "a copy was made";
+  report("a", 7, 600);
   EXPECT_EQ(roster.TrimTo(0), std::nullopt) << "the others are away";
   EXPECT_EQ(roster.List()[1].age_ms, 2 * kMinute);
   report("a", 4 + 8 * 24 * 60, 600);
   report("a", 4 + 8 * 24 * 60, 600);
   EXPECT_EQ(roster.List().size(), 1u) << "others are forgotten";
+}
+
+TEST(RosterTest, AgesBeginAnewIfTheClockOfTheLogGoesBack) {
+  Roster roster;
+  const auto report = [&](const char* name, uint64_t time_ms) {
+    roster.NoteTime(time_ms);
+    roster.Note(
+        {.report = {.name = name, .address = "", .durable_offset = 7}, .report_ms = time_ms});
+  };
+  report("a", 1'000'000);
+  report("b", 1'000'000);
+  EXPECT_EQ(roster.TrimTo(0), 7u);
+  roster.NoteTime(996'000);
+  EXPECT_EQ(roster.TrimTo(10'000), std::nullopt);
+  roster.NoteTime(100'000);
+  report("a", 101'000);
+  ASSERT_EQ(roster.List().size(), 2u);
+  EXPECT_EQ(roster.List()[1].age_ms, 1'000u);
+  EXPECT_EQ(roster.TrimTo(10'000), std::nullopt) << "no mark is so old";
 }
 
 TEST_F(OneMemberTest, StopsIfAnEntryCannotBeApplied) {

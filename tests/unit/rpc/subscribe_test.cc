@@ -308,6 +308,23 @@ TEST_F(SubscribeTest, DrainsWithANoticeThenEnds) {
   EXPECT_EQ(ReasonOf(status), "DRAINING");
 }
 
+// The answer to a settlement comes after the calls are abandoned, or never. Then only a sweep ends
+// the stream, and Shutdown waits for it.
+TEST_F(SubscribeTest, AShutdownDoesNotWaitForASettlementForEver) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  MustSchedule(NewMessage("t", "p"));
+  subscriber.ReadDeliveries(1);
+  gate->SetOpen(false);
+  subscriber.Ack(subscriber.deliveries[0].lease_token());
+  gate->AwaitAppend();
+  server_->Shutdown(std::chrono::milliseconds(10));
+  EXPECT_EQ(subscriber.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  gate->SetOpen(true);
+}
+
 TEST_F(SubscribeTest, EndsWhenStorageFails) {
   Start();
   TestSubscriber subscriber(messages_.get());

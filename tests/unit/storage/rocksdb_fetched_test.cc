@@ -57,7 +57,7 @@ class FetchedDirectoryTest : public testing::Test {
                                                     .kind = static_cast<uint8_t>(ObjectKind::kCell),
                                                     .name = "leader",
                                                     .value = std::string(groups, 'v')}}};
-    const LogPlace place{.offset = groups, .epoch = 1, .groups = groups};
+    const LogPlace place{.offset = groups, .epoch = 1, .groups = groups, .log = 5};
     ASSERT_TRUE(store->ApplyLogged(group, place).ok());
   }
 
@@ -81,12 +81,12 @@ class FetchedDirectoryTest : public testing::Test {
 };
 
 TEST_F(FetchedDirectoryTest, PutsWhatWasFetchedInThePlaceOfTheOldStore) {
-  auto fetched = FetchedDirectory::Begin(Member());
+  auto fetched = FetchedDirectory::Begin(Member(), files_);
   ASSERT_TRUE(fetched.ok()) << fetched.status();
   ASSERT_TRUE(Fetch(&*fetched).ok());
   ASSERT_TRUE(TakeFetched(Member()).ok());
   EXPECT_EQ(GroupsOfMember(), 0u) << "taken before it was published";
-  const absl::Status published = fetched->Publish();
+  const absl::Status published = fetched->Publish({}, {});
   ASSERT_TRUE(published.ok()) << published;
   EXPECT_EQ(GroupsOfMember(), 0u);
   ASSERT_TRUE(TakeFetched(Member()).ok());
@@ -97,8 +97,8 @@ TEST_F(FetchedDirectoryTest, PutsWhatWasFetchedInThePlaceOfTheOldStore) {
 TEST_F(FetchedDirectoryTest, ACrashAtAnyStepOfTakingIsHealedByTheNextStart) {
   for (const std::vector<std::string>& moved :
        {std::vector<std::string>{}, {"db"}, {"db", "witness"}}) {
-    auto fetched = FetchedDirectory::Begin(Member());
-    ASSERT_TRUE(Fetch(&*fetched).ok() && fetched->Publish().ok());
+    auto fetched = FetchedDirectory::Begin(Member(), files_);
+    ASSERT_TRUE(Fetch(&*fetched).ok() && fetched->Publish({}, {}).ok());
     for (const std::string& name : moved) {
       fs::remove_all(Member() + "/" + name);
       fs::rename(Member() + "/fetched/store/" + name, Member() + "/" + name);
@@ -113,7 +113,7 @@ TEST_F(FetchedDirectoryTest, ACrashAtAnyStepOfTakingIsHealedByTheNextStart) {
 TEST_F(FetchedDirectoryTest, ALaterAttemptReadsNoWholeTableAgain) {
   uint64_t all = 0;
   for (int fail_at = 0;; ++fail_at) {
-    auto fetched = FetchedDirectory::Begin(Member());
+    auto fetched = FetchedDirectory::Begin(Member(), files_);
     ASSERT_TRUE(fetched.ok());
     const absl::Status status = Fetch(&*fetched, fail_at);
     fs::remove_all(Member() + "/fetched");
@@ -121,21 +121,56 @@ TEST_F(FetchedDirectoryTest, ALaterAttemptReadsNoWholeTableAgain) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   }
   {
-    auto first = FetchedDirectory::Begin(Member());
+    auto first = FetchedDirectory::Begin(Member(), files_);
     ASSERT_TRUE(Fetch(&*first).ok());
     all = first->bytes_read();
   }
   uint64_t tables = 0;
   for (const CheckpointFile& file : files_) tables += file.unique_id.empty() ? 0 : file.bytes;
   ASSERT_GT(tables, 0u);
-  auto again = FetchedDirectory::Begin(Member());
+  auto again = FetchedDirectory::Begin(Member(), files_);
   ASSERT_TRUE(Fetch(&*again).ok());
   EXPECT_EQ(again->bytes_read(), all - tables);
-  EXPECT_TRUE(again->Publish().ok());
+  EXPECT_TRUE(again->Publish({}, {}).ok());
+}
+
+TEST_F(FetchedDirectoryTest, RefusesTheStoreOfAnotherCellAndAnOlderOne) {
+  auto fetched = FetchedDirectory::Begin(Member(), files_);
+  ASSERT_TRUE(Fetch(&*fetched).ok());
+  for (const LogPlace& before : {LogPlace{.offset = 1, .epoch = 1, .groups = 1, .log = 6},
+                                 LogPlace{.offset = 2, .epoch = 1, .groups = 2, .log = 5}}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(fetched->Publish({}, before))) << before.log;
+    ASSERT_TRUE(TakeFetched(Member()).ok());
+    EXPECT_EQ(GroupsOfMember(), 0u);
+  }
+  EXPECT_TRUE(fetched->Publish({}, {.offset = 1, .epoch = 1, .groups = 1, .log = 5}).ok());
+  RocksDbStoreOptions alone;
+  alone.data_dir = directory_.path() + "/alone";
+  ASSERT_TRUE(RocksDbStore::Open(alone).ok());
+  const std::string path = Member() + "/fetched/store";
+  fs::remove_all(path);
+  fs::copy(alone.data_dir, path, fs::copy_options::recursive);
+  EXPECT_TRUE(absl::IsFailedPrecondition(fetched->Publish({}, {})));
+}
+
+TEST_F(FetchedDirectoryTest, KeepsNoTableOfAnotherCheckpoint) {
+  const std::string tables = Member() + "/fetched/tables/";
+  auto fetched = FetchedDirectory::Begin(Member(), files_);
+  ASSERT_TRUE(Fetch(&*fetched).ok());
+  std::ofstream(tables + "abcd") << "x";
+  std::ofstream(tables + "ef.part") << "x";
+  const auto count = [&] { return std::distance(fs::directory_iterator(tables), {}); };
+  const auto all = count();
+  fetched = FetchedDirectory::Begin(Member(), files_);
+  EXPECT_EQ(count(), all - 2);
+  files_.push_back({.path = "db/9.sst", .bytes = uint64_t{1} << 49, .unique_id = "00"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(FetchedDirectory::Begin(Member(), files_).status()));
+  files_.back().bytes = uint64_t{1} << 63;
+  EXPECT_TRUE(absl::IsInvalidArgument(FetchedDirectory::Begin(Member(), files_).status()));
 }
 
 TEST_F(FetchedDirectoryTest, RefusesDamageAndForeignPaths) {
-  auto fetched = FetchedDirectory::Begin(Member());
+  auto fetched = FetchedDirectory::Begin(Member(), files_);
   const auto zeros = [](uint64_t) { return std::string(10, '\0'); };
   for (const char* const path : {"../db/x", "db/../x", "db/a/b", "db/", "init", "/etc/x"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(
@@ -146,13 +181,13 @@ TEST_F(FetchedDirectoryTest, RefusesDamageAndForeignPaths) {
       fetched->Store({.path = "db/1.sst", .bytes = 10, .unique_id = "../a"}, zeros)));
   EXPECT_TRUE(
       absl::IsInternal(fetched->Store({.path = "db/1.log", .bytes = 5, .unique_id = ""}, zeros)));
-  fetched = FetchedDirectory::Begin(Member());
+  fetched = FetchedDirectory::Begin(Member(), files_);
   for (CheckpointFile file : files_) {
     std::string bytes = ReadWhole(Checkpoint() + "/" + file.path);
     if (!file.unique_id.empty()) bytes[bytes.size() / 3] ^= 1;
     ASSERT_TRUE(fetched->Store(file, [&](uint64_t at) { return bytes.substr(at); }).ok());
   }
-  EXPECT_TRUE(absl::IsDataLoss(fetched->Publish()));
+  EXPECT_TRUE(absl::IsDataLoss(fetched->Publish({}, {})));
   ASSERT_TRUE(TakeFetched(Member()).ok());
   EXPECT_EQ(GroupsOfMember(), 0u);
 }
