@@ -108,12 +108,16 @@ class MessageJudge {
   void CheckTimes(const Event& delivery) const;
   void CheckTold(const Call& call, int64_t* end_ms) const;
   void CheckTombstones() const;
+  void CheckGets() const;
   void CheckLost() const;
 
   // A call's lower bound of deliver_time, in milliseconds.
   int64_t Floor(const Call& setter) const;
   // Whether a reschedule that began before `before_ns` has replaced the setter's time.
   bool Superseded(const Call& setter, int64_t before_ns) const;
+  // Whether a reschedule that was over before `before_ns` has replaced the time of the setter,
+  // which succeeded.
+  bool Replaced(const Call& setter, int64_t before_ns) const;
   bool DueAfterDrain() const;
   // A settlement that ends the message for its subscription, or may have.
   static bool Ends(const Call& settlement) {
@@ -159,6 +163,7 @@ class MessageJudge {
   std::vector<Call> schedules_;
   std::vector<Call> reschedules_;
   std::vector<Call> cancels_;
+  std::vector<Call> gets_;
   std::vector<Call> settlements_;
   std::vector<const Event*> deliveries_;
   // The deliveries of one subscription, by run and attempt.
