@@ -57,7 +57,7 @@ test::Counts Least(int64_t takeovers) {
           .cancel_already = 10 * takeovers,
           .cancel_settled = 100 * takeovers,
           .unanswered = takeovers,
-          .gets = 200 * takeovers,
+          .gets = 100 * takeovers,
           .gets_pending = 20 * takeovers,
           .redelivered_by_later_run = takeovers / 4,
           .acks_confirmed = 100 * takeovers};

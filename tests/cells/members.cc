@@ -32,7 +32,7 @@ void Members::Start(int member) {
   const std::string data = DataDirectory(member);
   std::vector<std::string> command = {
       "/usr/bin/env", "ip", "netns", "exec", MemberHost(member), options_.daemon,
-      "--data-dir=" + data, "--listen=" + MemberAddress(member),
+      "--data-dir=" + data, "--listen=" + MemberAddress(member), "--insecure-nonloopback",
       "--metrics-listen=", "--disk-free-min-bytes=0", "--shards=" + std::to_string(options_.shards),
       "--cell-brokers=" + Rig::brokers(), "--cell-topic=" + options_.topic,
       "--cell-member=" + MemberHost(member), "--cell-address=" + MemberAddress(member),
