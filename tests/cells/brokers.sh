@@ -58,6 +58,7 @@ fetch() {
   <groupId>duetime</groupId><artifactId>cells</artifactId><version>1</version>
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$version</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>
 EOF
@@ -148,20 +149,13 @@ auto.create.topics.enable=false
 EOF
 }
 
-configure_logs() {
-  cat >"$state/log4j2.yaml" <<'EOF'
-Configuration:
-  Appenders: { Console: { name: STDOUT, PatternLayout: { pattern: "%d{yyyy-MM-dd HH:mm:ss.SSS}{UTC} %p %m (%c)%n" } } }
-  Loggers: { Root: { level: WARN, AppenderRef: [ { ref: STDOUT } ] } }
-EOF
-}
-
 # java_of HEAP ARGUMENT... : a class of Kafka's with its arguments.
 java_of() {
   local heap=$1
   shift
   exec java "-Xmx$heap" "-Xms$heap" -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError \
-    "-Dlog4j2.configurationFile=$state/log4j2.yaml" -cp "$jars/*" "$@"
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.showDateTime=true \
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS'Z'" -Duser.timezone=UTC -cp "$jars/*" "$@"
 }
 
 format_broker() {
@@ -211,7 +205,6 @@ await_broker() {
 
 start_all() {
   local number pids=()
-  configure_logs
   for number in "${brokers[@]}"; do
     format_broker "$number" &
     pids+=($!)
