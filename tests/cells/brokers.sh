@@ -4,7 +4,9 @@
 # Three brokers of Apache Kafka and an isolated network for the tests of cells.
 #
 #   tests/cells/brokers.sh run COMMAND...   makes the network, starts the brokers, runs COMMAND, and ends everything
-#   tests/cells/brokers.sh fetch            only gets the brokers' jars from Maven Central, once, into build/kafka
+#   tests/cells/brokers.sh check            does all that `run` does before it starts the brokers
+#
+# The jars of the brokers come from Maven Central, once, into build/kafka.
 #
 # The network has one bridge, no route to anywhere else, and these hosts: broker1 to broker3 (10.99.0.1 to 10.99.0.3), member1
 # to member3 (10.99.0.11 to 10.99.0.13) and clients (10.99.0.20), which runs COMMAND. COMMAND may call:
@@ -18,8 +20,8 @@
 # COMMAND and the brokers run in namespaces of their own for processes, mounts and the network. So the kernel ends all of them
 # with this script, whatever ends the script, and nothing stays behind.
 #
-# Exits with the status of COMMAND. Exits 77 without a word from COMMAND if the machine cannot run the brokers: they need root,
-# iproute2, nftables, a JDK, Maven, and a kernel that allows namespaces. The brokers' logs are in build/logs.
+# Exits with the status of COMMAND. Exits 77, says why, and does not start COMMAND if the machine cannot run the brokers: they
+# need root, iproute2, nftables, a JDK, Maven, and a kernel that allows namespaces. The brokers' logs are in build/logs.
 set -euo pipefail
 
 readonly version=4.1.1
@@ -240,7 +242,7 @@ end() {
   rm -rf "$state"
 }
 
-# The first process of the namespaces.
+# The first process of the namespaces. Without a command, it only makes the network.
 run_inside() {
   local status=0
   trap end EXIT
@@ -249,8 +251,10 @@ run_inside() {
   # Names of network namespaces are mounts here, which no other process sees.
   { mkdir -p /run/netns && mount -t tmpfs -o mode=755 none /run/netns && make_network; } >"$state/network.log" 2>&1 ||
     skip "no network namespaces with nftables: $(tail -n 1 "$state/network.log")"
+  (($# > 0)) || exit 0
   start_all
-  ip netns exec clients "$@" &
+  # What COMMAND leaves in TMPDIR goes with the rest.
+  TMPDIR=$state ip netns exec clients "$@" &
   command_pid=$!
   wait "$command_pid" || status=$?
   command_pid=
@@ -276,7 +280,7 @@ main() {
   local command=${1:-}
   [[ -z $command ]] || shift
   case $command in
-    fetch) fetch ;;
+    check) run ;;
     run)
       (($# > 0)) || {
         usage >&2
