@@ -15,8 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCallTimeout(4'000);
-constexpr milliseconds kLibraryPause(15);
-constexpr milliseconds kDirectPause(8);
+constexpr milliseconds kLibraryPause(8);
+constexpr milliseconds kDirectPause(4);
 constexpr milliseconds kPauseAfterError(20);
 constexpr milliseconds kPauseAfterStream(20);
 // Four heartbeats of the members.
@@ -24,12 +24,6 @@ constexpr int64_t kSilenceMaxMs = 2'000;
 constexpr milliseconds kLookAtStreams(200);
 // Short, so that leases often end in the hands of a new leader.
 constexpr int64_t kLeaseMs = 3'000;
-
-std::unique_ptr<v1::Messages::Stub> Connect(const std::string& target) {
-  client::ServerAddress address;
-  address.target = target;
-  return v1::Messages::NewStub(*client::OpenChannel(address));
-}
 
 bool Chance(std::mt19937_64* random, uint64_t percent) { return (*random)() % 100 < percent; }
 
@@ -61,11 +55,22 @@ int MemberOf(const std::string& peer) {
   return -1;
 }
 
+// Whether the status shows that the member leads or follows.
+bool IsOfMember(const absl::Status& status) {
+  return status.ok() || client::GetErrorInfo(status).reason == "NOT_LEADER";
+}
+
 void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + kCallTimeout);
 }
 
 }  // namespace
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
+  client::ServerAddress address;
+  address.target = target;
+  return *client::OpenChannel(address);
+}
 
 std::string TopicName(int topic) { return "cell/" + std::to_string(topic); }
 
@@ -160,7 +165,7 @@ DirectCaller::DirectCaller(int member, uint16_t client, uint64_t seed, World* wo
       world_(*world),
       random_(seed),
       recorder_(world, client),
-      stub_(Connect(MemberAddress(member))) {}
+      stub_(v1::Messages::NewStub(Connect(MemberAddress(member)))) {}
 
 milliseconds DirectCaller::Step() {
   const auto target = world_.accepted.PickRecent(&random_);
@@ -180,6 +185,7 @@ milliseconds DirectCaller::Step() {
   } else {
     status = Get(*target);
   }
+  if (IsOfMember(status)) world_.answered[static_cast<size_t>(member_)].Beat();
   return absl::IsUnavailable(status) ? kPauseAfterError : kDirectPause;
 }
 
@@ -239,7 +245,7 @@ CellSubscriber::CellSubscriber(Where where, uint64_t seed, World* world)
     : where_(std::move(where)),
       world_(*world),
       random_(seed),
-      stub_(Connect(where_.target)),
+      stub_(v1::Messages::NewStub(Connect(where_.target))),
       last_response_ms_(crash::SteadyMillis()),
       last_delivery_ms_(crash::SteadyMillis()) {}
 

@@ -25,6 +25,8 @@ namespace duetime::cells {
 
 inline constexpr int kTopics = 3;
 std::string TopicName(int topic);
+// A new connection to a member, or to all.
+std::shared_ptr<grpc::Channel> Connect(const std::string& target);
 
 // A client on a thread of its own, from Begin until Stop.
 class CellClient {

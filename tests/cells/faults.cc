@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <grpcpp/grpcpp.h>
 #include <map>
 #include <thread>
+#include <utility>
+
+#include "duetime/v1/admin.grpc.pb.h"
 
 namespace duetime::cells {
 namespace {
@@ -64,6 +68,16 @@ bool PauseLeader(const Cell& cell, int leader) {
   Sleep(kTakesOver + SomeTime(cell, milliseconds(1'500)));
   cell.members->Resume(leader);
   return true;
+}
+
+bool HandOver(const Cell& /*cell*/, int leader) {
+  const auto stub = v1::Admin::NewStub(Connect(MemberAddress(leader)));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + seconds(5));
+  v1::HandOverResponse response;
+  const grpc::Status status = stub->HandOver(&context, {}, &response);
+  if (!status.ok()) std::printf("hand over: %s\n", status.error_message().c_str());
+  return status.ok();
 }
 
 // Clients still reach the leader.
@@ -178,6 +192,7 @@ bool KillTwoBrokers(const Cell& cell, int /*leader*/) {
 const Fault kFaults[] = {
     {"kill the leader", true, &KillLeader},
     {"stop the leader", true, &StopLeader},
+    {"ask the leader to hand over", true, &HandOver},
     {"pause the leader", true, &PauseLeader},
     {"cut the leader from the brokers", true, &CutLeaderFromBrokers},
     {"cut the leader from everything", true, &CutLeader},
@@ -226,21 +241,24 @@ bool StartCell(const Cell& cell) {
 
 bool AwaitServing(const Cell& cell, seconds timeout) {
   const int64_t begun_ms = crash::SteadyMillis();
-  const Pulse* const pulses[] = {&cell.world->accepted_directly, &cell.world->accepted_by_library,
-                                 &cell.world->delivered};
-  const auto all_beat = [&] {
-    return std::all_of(std::begin(pulses), std::end(pulses),
-                       [&](const Pulse* pulse) { return pulse->last_ms() > begun_ms; });
-  };
-  while (!all_beat()) {
+  std::vector<std::pair<std::string, const Pulse*>> awaited = {
+      {"no member accepts a message", &cell.world->accepted_directly},
+      {"the library's calls fail", &cell.world->accepted_by_library},
+      {"no message is delivered", &cell.world->delivered}};
+  for (int member = 0; member < kMembers; ++member) {
+    awaited.emplace_back(MemberHost(member) + " neither leads nor follows",
+                         &cell.world->answered[static_cast<size_t>(member)]);
+  }
+  while (true) {
+    std::erase_if(awaited, [&](const auto& one) { return one.second->last_ms() > begun_ms; });
+    if (awaited.empty()) return true;
     if (crash::SteadyMillis() - begun_ms > milliseconds(timeout).count()) {
-      std::printf("the cell does not serve\n");
+      for (const auto& [text, pulse] : awaited) std::printf("%s\n", text.c_str());
       return false;
     }
     if (!AllAlive(cell)) return false;
     Sleep(kLookAgain);
   }
-  return true;
 }
 
 bool Cause(const Cell& cell, const Fault& fault, std::vector<Outage>* outages) {

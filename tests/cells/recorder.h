@@ -3,6 +3,7 @@
 // Recorder: writes the calls of one client of a cell to the history.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "tests/cells/leaderships.h"
+#include "tests/cells/rig.h"
 #include "tests/crash/kill9_clients.h"
 #include "tests/support/history.h"
 
@@ -43,6 +45,8 @@ struct World {
   Pulse accepted_directly{};
   Pulse accepted_by_library{};
   Pulse delivered{};
+  // Answers of each member that show that it leads or follows.
+  std::array<Pulse, kMembers> answered{};
 };
 
 // Milliseconds since 1970.

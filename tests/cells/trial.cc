@@ -7,8 +7,6 @@
 #include <system_error>
 #include <thread>
 
-#include "client/cpp/channel.h"
-
 namespace duetime::cells {
 namespace {
 
@@ -126,9 +124,7 @@ bool Trial::AskLeader() {
   const int64_t begun_ms = crash::SteadyMillis();
   while (crash::SteadyMillis() - begun_ms < milliseconds(kServeTimeout).count()) {
     const int leader = leaderships_.Leader();
-    client::ServerAddress address;
-    address.target = MemberAddress(leader);
-    const std::shared_ptr<grpc::Channel> channel = *client::OpenChannel(address);
+    const std::shared_ptr<grpc::Channel> channel = Connect(MemberAddress(leader));
     if (!Answers(v1::Messages::NewStub(channel).get(), messages.front().second)) {
       std::this_thread::sleep_for(kAskMembers);
       continue;
