@@ -36,9 +36,7 @@ void Members::Start(int member) {
       "--metrics-listen=", "--disk-free-min-bytes=0", "--shards=" + std::to_string(options_.shards),
       "--cell-brokers=" + Rig::brokers(), "--cell-topic=" + options_.topic,
       "--cell-member=" + MemberHost(member), "--cell-address=" + MemberAddress(member),
-      // Each new leader removes what it may from the log, so that a member that lost its directory
-      // fetches a checkpoint.
-      "--cell-log-keep-ms=0",
+      "--cell-log-keep-ms=" + std::to_string(options_.log_keep_ms),
       // Subscribers of the test notice a silent member by it.
       "--heartbeat-ms=500", "--drain-grace-ms=300"};
   if (!std::filesystem::exists(data)) command.emplace_back("--init");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class Members {
     // The topic of the cell.
     std::string topic;
     int shards = 2;
+    // The knob cell_log_keep_ms.
+    int64_t log_keep_ms = 3'600'000;
     // Holds the logs.
     std::string out;
   };

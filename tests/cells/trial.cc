@@ -62,6 +62,7 @@ Trial::Trial(const TrialOptions& options, Rig* rig)
       members_({.daemon = std::filesystem::absolute(options.daemon).string(),
                 .topic = options.topic,
                 .shards = options.shards,
+                .log_keep_ms = options.log_keep_ms,
                 .out = Prepare(options.out)}),
       leaderships_(members_.logs()),
       world_{.history = &history_, .leaderships = &leaderships_},

@@ -23,6 +23,8 @@ struct TrialOptions {
   std::string daemon = DUETIME_DAEMON;
   uint64_t seed = std::random_device{}();
   int shards = 2;
+  // See Members::Options.
+  int64_t log_keep_ms = 3'600'000;
   // Gets the logs of the members and, if the trial fails, the history.
   std::string out = "build/cells";
   std::string topic = "duetime.cell";
