@@ -189,7 +189,7 @@ bool KillTwoBrokers(const Cell& cell, int /*leader*/) {
   return cell.rig->StartBroker(first) && cell.rig->StartBroker(second);
 }
 
-const Fault kFaults[] = {
+constexpr Fault kFaults[] = {
     {"kill the leader", true, &KillLeader},
     {"stop the leader", true, &StopLeader},
     {"ask the leader to hand over", true, &HandOver},
@@ -280,8 +280,8 @@ bool Cause(const Cell& cell, const Fault& fault, std::vector<Outage>* outages) {
   outages->push_back(outage);
   const bool in_sync = serves && cell.rig->AwaitInSync(cell.topic, kInSyncTimeout);
   std::printf("%lld  %-44s %s led epoch %u, %s leads %u; none accepted for %lld ms%s\n",
-              static_cast<long long>(begun_utc_ms), fault.name.c_str(), MemberHost(leader).c_str(),
-              epoch, MemberHost(leaderships->Leader()).c_str(), leaderships->Newest(),
+              static_cast<long long>(begun_utc_ms), fault.name, MemberHost(leader).c_str(), epoch,
+              MemberHost(leaderships->Leader()).c_str(), leaderships->Newest(),
               static_cast<long long>(outage.accepted_ms),
               !good      ? ": FAILED"
               : !in_sync ? ": the brokers are not in sync"

@@ -31,7 +31,7 @@ struct Cell {
 };
 
 struct Fault {
-  std::string name;
+  const char* name = "";
   // Whether another member leads afterwards, if nothing else fails.
   bool changes_leader = false;
   // Causes the fault to `leader`, lets it last, and ends it. Returns false if the rig failed.

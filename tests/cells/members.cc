@@ -24,6 +24,7 @@ std::string Members::Log(int member) const {
 
 std::vector<std::string> Members::logs() const {
   std::vector<std::string> logs;
+  logs.reserve(kMembers);
   for (int member = 0; member < kMembers; ++member) logs.push_back(Log(member));
   return logs;
 }
