@@ -102,8 +102,8 @@ struct Judgement {
 //
 // Each rule is judged for each message, and where it speaks of deliveries for each subscription:
 //
-//   LOST                 an accepted message, due before the drain, ended without a confirmed or
-//                        unanswered settlement and without a cancel that explains the end. A later
+//   LOST                 an accepted message, due before the drain, had no confirmed or unanswered
+//                        settlement and no cancel before the drain that explains its end. A later
 //                        delivery shows that an unanswered settlement did not happen, or that a
 //                        power cut undid a confirmed one. An unanswered schedule counts as accepted
 //                        if a subscription got the message

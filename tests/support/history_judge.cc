@@ -258,9 +258,10 @@ void MessageJudge::CheckTimes(const Event& delivery) const {
   }
 }
 
-bool MessageJudge::AnyCancelled() const {
-  return std::any_of(cancels_.begin(), cancels_.end(),
-                     [](const Call& cancel) { return cancel.Is(Outcome::kCancelled); });
+bool MessageJudge::CancelledBeforeDrain() const {
+  return std::any_of(cancels_.begin(), cancels_.end(), [this](const Call& cancel) {
+    return cancel.Is(Outcome::kCancelled) && cancel.begun->at_ns < facts_.drained_ns;
+  });
 }
 
 void MessageJudge::CheckCancels() const {
@@ -471,7 +472,7 @@ bool MessageJudge::DueAfterDrain() const {
 }
 
 void MessageJudge::CheckLost() const {
-  if (!expected_.drained || !accepted_ || AnyCancelled() || DueAfterDrain()) return;
+  if (!expected_.drained || !accepted_ || CancelledBeforeDrain() || DueAfterDrain()) return;
   const bool stopped = std::any_of(cancels_.begin(), cancels_.end(), [&](const Call& cancel) {
     if (cancel.Told()) return cancel.ended->Has(kRedeliveryStopped);
     // A plain cancel ends only messages that were never delivered.

@@ -141,7 +141,8 @@ class MessageJudge {
   static bool FoundEnded(const Call& call) {
     return call.Is(Outcome::kSettled) || call.Is(Outcome::kAlreadyCancelled);
   }
-  bool AnyCancelled() const;
+  // A cancel after the drain shows that the message was still pending.
+  bool CancelledBeforeDrain() const;
   // Whether settlements that may have ended the message for all subscriptions began before the
   // answer to this call.
   bool SettlementsBegan(const Call& asked) const;
