@@ -44,6 +44,7 @@ test=(
   libbenchmark-dev
   libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
+  iproute2 nftables         # the network of tests/cells
   systemd                   # systemd-analyze, for the unit file's test
   zsh fish mandoc man-db    # completion and man page of the command line tool
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer

@@ -16,6 +16,10 @@
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
+#   cells     three members on three brokers of Apache Kafka, in namespaces of their own: every kind of fault, 20 takeovers, and
+#             how long each takes; nine minutes. Skipped if the machine cannot run them; see tests/cells/brokers.sh. Only when
+#             named, and so is the next
+#   cells-long   the same with 200 takeovers, or DUETIME_TAKEOVERS
 #   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
 #             in build/soak
 #
@@ -24,8 +28,10 @@
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
 #
-# Every lane needs the network if Debian packages are missing, to install them. Besides, two lanes do: lint installs buf from
-# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes. Everything else stays on the loopback.
+# Every lane needs the network if Debian packages are missing, to install them. Besides, some lanes do: lint installs buf from
+# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes.
+# The lanes of cells get the brokers from Maven Central into build/kafka, once. Everything else stays on the loopback, and in
+# networks of the tests' own.
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
@@ -36,7 +42,7 @@ source deploy/steps.sh
 
 readonly default_lanes=(release asan tsan lint clients)
 readonly client_languages=(go java node python)
-readonly all_lanes=("${default_lanes[@]}" fuzz faults soak)
+readonly all_lanes=("${default_lanes[@]}" fuzz faults cells cells-long soak)
 readonly logs=build/logs
 jobs=$(nproc)
 passed=0
@@ -183,6 +189,33 @@ lane_faults() {
   grep '^passed ' "$log"
   passed=$((passed + $(grep -c '^passed ' "$log")))
   failed=$((failed + $(wc -l <"$logs/faults.txt") - $(grep -c '^passed ' "$log")))
+}
+
+# cells LANE TAKEOVERS KILLS OTHERS SECONDS : a machine that cannot run the brokers counts neither as passed nor as failed.
+cells() {
+  local lane=$1 takeovers=$2 kills=$3 others=$4 seconds=$5 status=0
+  local folder=build/release/tests/cells
+  configure "$lane" release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
+    compile "$lane" release --target cell_faults_test failovers_test history_check || return
+  tests/cells/brokers.sh check || status=$?
+  if ((status == 77)); then
+    echo "$lane: SKIPPED"
+    return
+  fi
+  check "$logs/$lane-faults.log" "$lane: every kind of fault, $takeovers takeovers" timeout --kill-after=30 "$seconds" \
+    tests/cells/brokers.sh run "$folder/cell_faults_test" --takeovers="$takeovers" --out="build/$lane/faults"
+  tail -n 70 "$logs/$lane-faults.log"
+  check "$logs/$lane-failovers.log" "$lane: how long a takeover takes" timeout --kill-after=30 "$seconds" \
+    tests/cells/brokers.sh run "$folder/failovers_test" --kills="$kills" --others="$others" --out="build/$lane/failovers"
+  sed -n '/^The longest time/,/^ /p' "$logs/$lane-failovers.log"
+}
+
+lane_cells() {
+  cells cells 20 10 1 900
+}
+
+lane_cells-long() {
+  cells cells-long "${DUETIME_TAKEOVERS:-200}" 50 10 14400
 }
 
 # As long as possible on one directory. The log ends with what happened and what was too little.

@@ -62,10 +62,10 @@ bool WriteAll(int file, const void* data, size_t size) {
 }
 
 const char* Name(What what) {
-  static constexpr const char* kNames[] = {"?",        "schedule",  "reschedule", "cancel",
-                                           "ack",      "nack",      "release",    "dead letter",
-                                           "delivery", "start",     "drained",    "KILLED",
-                                           "STOPPED",  "POWER CUT", "CLOCK STEP", "DISK FULL"};
+  static constexpr const char* kNames[] = {
+      "?",       "schedule",    "reschedule", "cancel",    "ack",     "nack",
+      "release", "dead letter", "delivery",   "start",     "drained", "KILLED",
+      "STOPPED", "POWER CUT",   "CLOCK STEP", "DISK FULL", "get"};
   const auto number = static_cast<size_t>(what);
   return number < std::size(kNames) ? kNames[number] : "?";
 }
@@ -98,8 +98,9 @@ std::string ToText(const Event& event) {
   const auto add = [&text](const char* name, auto value) {
     if (value != 0) text += std::string(" ") + name + " " + std::to_string(value);
   };
-  if (event.what < What::kStart) text += " of " + std::to_string(event.message);
-  if (event.what < What::kDelivery) text += std::string(": ") + Name(event.outcome);
+  if (IsOfMessage(event.what)) text += " of " + std::to_string(event.message);
+  if (IsOfMessage(event.what) && event.what != What::kDelivery)
+    text += std::string(": ") + Name(event.outcome);
   add("run", event.run);
   add("subscription", static_cast<int>(event.subscription));
   add("attempt", event.attempt);

@@ -38,7 +38,13 @@ enum class What : uint8_t {
   kPowerCut,
   kClockStep,
   kDiskFull,
+  // A call that reads a message. Its answers are kOk (pending), kSettled, kAlreadyCancelled and
+  // kNotFound.
+  kGet,
 };
+
+// Whether events of this kind concern one message.
+constexpr bool IsOfMessage(What what) { return what < What::kStart || what == What::kGet; }
 
 // How a call ended, or that it begins.
 enum class Outcome : uint8_t {
@@ -73,7 +79,8 @@ inline constexpr uint8_t kAbsoluteTime = 8;
 //   id           Fingerprint of the message's id: an accepted schedule, a delivery
 //   time_ms      a schedule or a reschedule: the delay or the moment that the client asks for; its
 //                answer: the daemon's deliver_time. A delivery: its deliver_time. The answer to a
-//                cancel: end_time. A clock step: the daemon's clock less the true one after it
+//                cancel: end_time. To a get of a pending message: its deliver_time. A clock step:
+//                the daemon's clock less the true one after it
 //   token        the lease: deliveries and settlements. A schedule: Fingerprint of the ordering
 //                key, or 0
 //   message      the test's number of the message, which should travel in the payload

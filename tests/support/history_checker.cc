@@ -26,8 +26,6 @@ bool Before(const Event* a, const Event* b) {
   return a->outcome == Outcome::kBegun && b->outcome != Outcome::kBegun;
 }
 
-bool IsOfMessage(const Event& event) { return event.what < What::kStart; }
-
 // Finds the values that occur more than once. Takes 8 bytes for each value.
 std::vector<uint64_t> Repeated(std::vector<uint64_t>* values) {
   std::sort(values->begin(), values->end());
@@ -77,7 +75,7 @@ class Checker {
     std::vector<const Event*> facts;
     ForEach([&](const Event& event) {
       ++judgement_.counts.events;
-      if (!IsOfMessage(event)) facts.push_back(&event);
+      if (!IsOfMessage(event.what)) facts.push_back(&event);
       if (event.what == What::kSchedule) messages_ = std::max(messages_, event.message + 1);
       if (event.token != 0) keyed_ = keyed_ || event.what == What::kSchedule;
     });
@@ -122,13 +120,13 @@ class Checker {
   void Index() {
     begins_.assign(size_t{messages_} + 1, 0);
     ForEach([this](const Event& event) {
-      if (IsOfMessage(event) && event.message < messages_) ++begins_[event.message + 1];
+      if (IsOfMessage(event.what) && event.message < messages_) ++begins_[event.message + 1];
     });
     for (size_t i = 1; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];
     positions_.resize(begins_.back());
     uint32_t position = 0;
     ForEach([&](const Event& event) {
-      if (!IsOfMessage(event)) {
+      if (!IsOfMessage(event.what)) {
         // Concerns no message.
       } else if (event.message < messages_) {
         // Moves each beginning to its end, which is the next one's beginning.
@@ -255,6 +253,8 @@ std::span<const NamedCount> AllCounts() {
       {"cancels that found nothing", &Counts::cancel_not_found},
       {"cancels without an answer", &Counts::cancel_unknown},
       {"calls and acks without an answer", &Counts::unanswered},
+      {"gets answered", &Counts::gets},
+      {"of these of a pending message", &Counts::gets_pending},
       {"deliveries", &Counts::deliveries},
       {"of these again by a later run", &Counts::redelivered_by_later_run},
       {"acks confirmed", &Counts::acks_confirmed},
@@ -285,7 +285,7 @@ void PrintMessage(const std::vector<std::span<const Event>>& files, uint32_t mes
   std::vector<const Event*> events;
   for (const auto& file : files) {
     for (const Event& event : file) {
-      if (IsOfMessage(event) && event.message == message) events.push_back(&event);
+      if (IsOfMessage(event.what) && event.message == message) events.push_back(&event);
     }
   }
   std::stable_sort(events.begin(), events.end(), Before);

@@ -40,6 +40,8 @@ struct Counts {
   int64_t cancel_unknown = 0;
   // All of the above calls, and acks.
   int64_t unanswered = 0;
+  int64_t gets = 0;
+  int64_t gets_pending = 0;
   int64_t deliveries = 0;
   // Deliveries of messages that an earlier run had delivered to the same subscription.
   int64_t redelivered_by_later_run = 0;
@@ -100,8 +102,8 @@ struct Judgement {
 //
 // Each rule is judged for each message, and where it speaks of deliveries for each subscription:
 //
-//   LOST                 an accepted message, due before the drain, ended without a confirmed or
-//                        unanswered settlement and without a cancel that explains the end. A later
+//   LOST                 an accepted message, due before the drain, had no confirmed or unanswered
+//                        settlement and no cancel before the drain that explains its end. A later
 //                        delivery shows that an unanswered settlement did not happen, or that a
 //                        power cut undid a confirmed one. An unanswered schedule counts as accepted
 //                        if a subscription got the message
@@ -121,6 +123,8 @@ struct Judgement {
 //                        it did not
 //   FORGOTTEN_END        a client knew that the message had ended, and a later call denied it
 //   ENDED_DELIVERED      a call answered that the message had ended, and a later run delivered it
+//   STALE_TIME           a get told a deliver_time that a confirmed reschedule had replaced before
+//                        the get began, or that no client was told or asked for
 //   END_TIME             two end times for one message
 //   ATTEMPT              an attempt below 1, one repeated within a run, or a repeat that claims to
 //                        be the first delivery

@@ -86,6 +86,9 @@ TEST(HistoryCheckerTest, AMessageIsNotLost) {
       {"unanswered, repeated and accepted",
        [](Story& s) { s.Schedule(0, Outcome::kUnknown).At(1'000).Accept(); },
        {"LOST"}},
+      {"still pending after the drain",
+       [](Story& s) { s.Accept().At(9'100).Cancel(Outcome::kCancelled); },
+       {"LOST"}},
       {"due after the drain", [](Story& s) { s.At(8'990).Accept(); }, {}},
       {"moved behind the drain", [](Story& s) { s.Accept().Move(9'500, Outcome::kOk); }, {}},
       {"moved back before the drain",
@@ -285,6 +288,95 @@ TEST(HistoryCheckerTest, AConfirmedSettlementLasts) {
          s.Deliver(2, 1, 2, true);
        },
        {"ACKED_DELIVERED"}},
+  });
+}
+
+// A get of message 0. `time_ms`: the deliver_time that a get of a pending message tells.
+void Get(Story& story, Outcome outcome, int64_t time_ms = 1'050) {
+  story.Call({.time_ms = time_ms, .run = 1, .what = What::kGet}, outcome);
+}
+
+TEST(HistoryCheckerTest, AGetTellsTheStateOfTheMessage) {
+  Try({
+      {"pending, then acked",
+       [](Story& s) {
+         Get(s.Accept(), Outcome::kOk);
+         Get(s.Deliver(1, 1, 1).Ack(1), Outcome::kSettled);
+       },
+       {}},
+      {"without an answer",
+       [](Story& s) {
+         Get(s.Accept(), Outcome::kUnknown);
+         s.Deliver(1, 1, 1).Ack(1);
+       },
+       {}},
+      {"not found",
+       [](Story& s) {
+         Get(s.Accept(), Outcome::kNotFound);
+         s.Deliver(1, 1, 1).Ack(1);
+       },
+       {"NOT_FOUND"}},
+      {"pending after an ack",
+       [](Story& s) { Get(s.Accept().Deliver(1, 1, 1).Ack(1), Outcome::kOk); },
+       {"FORGOTTEN_END"}},
+      {"pending after a cancel",
+       [](Story& s) { Get(s.Accept().Cancel(Outcome::kCancelled), Outcome::kOk); },
+       {"FORGOTTEN_END"}},
+      {"cancelled",
+       [](Story& s) { Get(s.Accept().Cancel(Outcome::kCancelled), Outcome::kAlreadyCancelled); },
+       {}},
+      {"cancelled by no cancel",
+       [](Story& s) {
+         Get(s.Accept(), Outcome::kAlreadyCancelled);
+         s.Deliver(1, 1, 1).Ack(1);
+       },
+       {"UNTRUE_END"}},
+      {"delivered by a later run than one that found it ended",
+       [](Story& s) {
+         s.Accept().Deliver(1, 1, 1).Ack(1, Outcome::kUnknown);
+         Get(s, Outcome::kSettled);
+         s.Deliver(2, 1, 2, true).Ack(2);
+       },
+       {"ENDED_DELIVERED"}},
+  });
+}
+
+TEST(HistoryCheckerTest, AGetTellsTheTimeOfTheMessage) {
+  const auto end = [](Story& s) { s.At(3'000).Cancel(Outcome::kCancelled); };
+  Try({
+      {"moved",
+       [end](Story& s) {
+         Get(s.Accept().Move(2'000, Outcome::kOk), Outcome::kOk, 2'000);
+         end(s);
+       },
+       {}},
+      {"the time before the move",
+       [end](Story& s) {
+         Get(s.Accept().Move(2'000, Outcome::kOk), Outcome::kOk, 1'050);
+         end(s);
+       },
+       {"STALE_TIME"}},
+      {"moved and moved back",
+       [end](Story& s) {
+         s.Accept().Move(2'000, Outcome::kOk).Move(1'050, Outcome::kOk);
+         Get(s, Outcome::kOk, 1'050);
+         end(s);
+       },
+       {}},
+      {"the move has no answer",
+       [end](Story& s) {
+         s.Accept().Move(2'000, Outcome::kUnknown);
+         Get(s, Outcome::kOk, 1'050);
+         Get(s, Outcome::kOk, 2'000);
+         end(s);
+       },
+       {}},
+      {"a time that no client asked for",
+       [end](Story& s) {
+         Get(s.Accept(), Outcome::kOk, 1'049);
+         end(s);
+       },
+       {"STALE_TIME"}},
   });
 }
 

@@ -55,6 +55,7 @@ void MessageJudge::Judge(uint32_t message, std::span<const Event* const> events)
   CheckCancels();
   for (int i = 0; i < expected_.subscriptions; ++i) CheckSubscription(i);
   CheckTombstones();
+  CheckGets();
   CheckLost();
 }
 
@@ -62,6 +63,7 @@ void MessageJudge::Sort(std::span<const Event* const> events) {
   schedules_.clear();
   reschedules_.clear();
   cancels_.clear();
+  gets_.clear();
   settlements_.clear();
   deliveries_.clear();
   for (const Event* event : events) {
@@ -75,6 +77,9 @@ void MessageJudge::Sort(std::span<const Event* const> events) {
         break;
       case What::kCancel:
         calls = &cancels_;
+        break;
+      case What::kGet:
+        calls = &gets_;
         break;
       case What::kAck:
       case What::kNack:
@@ -140,6 +145,10 @@ void MessageJudge::Count() const {
     counts_.cancel_already += cancel.Is(Outcome::kAlreadyCancelled) ? 1 : 0;
     counts_.cancel_settled += cancel.Is(Outcome::kSettled) ? 1 : 0;
     counts_.cancel_not_found += cancel.Is(Outcome::kNotFound) ? 1 : 0;
+  }
+  for (const Call& get : gets_) {
+    counts_.gets += get.Told() ? 1 : 0;
+    counts_.gets_pending += ok(get) ? 1 : 0;
   }
   uint32_t first_run = 0;
   uint32_t last_run = 0;
@@ -218,6 +227,13 @@ bool MessageJudge::Superseded(const Call& setter, int64_t before_ns) const {
   });
 }
 
+bool MessageJudge::Replaced(const Call& setter, int64_t before_ns) const {
+  return std::any_of(reschedules_.begin(), reschedules_.end(), [&](const Call& call) {
+    return call.Is(Outcome::kOk) && call.begun->at_ns > setter.over_ns() &&
+           call.over_ns() < before_ns && call.ended->time_ms != setter.ended->time_ms;
+  });
+}
+
 void MessageJudge::CheckTimes(const Event& delivery) const {
   const int64_t offset_ms =
       facts_.clock
@@ -242,9 +258,10 @@ void MessageJudge::CheckTimes(const Event& delivery) const {
   }
 }
 
-bool MessageJudge::AnyCancelled() const {
-  return std::any_of(cancels_.begin(), cancels_.end(),
-                     [](const Call& cancel) { return cancel.Is(Outcome::kCancelled); });
+bool MessageJudge::CancelledBeforeDrain() const {
+  return std::any_of(cancels_.begin(), cancels_.end(), [this](const Call& cancel) {
+    return cancel.Is(Outcome::kCancelled) && cancel.begun->at_ns < facts_.drained_ns;
+  });
 }
 
 void MessageJudge::CheckCancels() const {
@@ -371,10 +388,27 @@ bool MessageJudge::CancelConfirmed(int64_t before_ns) const {
 
 void MessageJudge::CheckTombstones() const {
   int64_t end_ms = 0;
-  for (const std::vector<Call>* calls : {&cancels_, &reschedules_}) {
+  for (const std::vector<Call>* calls : {&cancels_, &reschedules_, &gets_}) {
     for (const Call& call : *calls) {
       if (call.Told()) CheckTold(call, &end_ms);
     }
+  }
+}
+
+void MessageJudge::CheckGets() const {
+  for (const Call& get : gets_) {
+    if (!get.Is(Outcome::kOk)) continue;
+    const int64_t time_ms = get.ended->time_ms;
+    bool possible = false;
+    for (const std::vector<Call>* calls : {&schedules_, &reschedules_}) {
+      possible = possible || std::any_of(calls->begin(), calls->end(), [&](const Call& setter) {
+                   if (setter.begun->at_ns > get.over_ns()) return false;
+                   if (setter.open()) return time_ms >= Floor(setter);
+                   return setter.Is(Outcome::kOk) && time_ms == setter.ended->time_ms &&
+                          !Replaced(setter, get.begun->at_ns);
+                 });
+    }
+    if (!possible) Report("STALE_TIME", std::to_string(time_ms) + " ms");
   }
 }
 
@@ -438,7 +472,7 @@ bool MessageJudge::DueAfterDrain() const {
 }
 
 void MessageJudge::CheckLost() const {
-  if (!expected_.drained || !accepted_ || AnyCancelled() || DueAfterDrain()) return;
+  if (!expected_.drained || !accepted_ || CancelledBeforeDrain() || DueAfterDrain()) return;
   const bool stopped = std::any_of(cancels_.begin(), cancels_.end(), [&](const Call& cancel) {
     if (cancel.Told()) return cancel.ended->Has(kRedeliveryStopped);
     // A plain cancel ends only messages that were never delivered.

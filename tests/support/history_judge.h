@@ -108,12 +108,16 @@ class MessageJudge {
   void CheckTimes(const Event& delivery) const;
   void CheckTold(const Call& call, int64_t* end_ms) const;
   void CheckTombstones() const;
+  void CheckGets() const;
   void CheckLost() const;
 
   // A call's lower bound of deliver_time, in milliseconds.
   int64_t Floor(const Call& setter) const;
   // Whether a reschedule that began before `before_ns` has replaced the setter's time.
   bool Superseded(const Call& setter, int64_t before_ns) const;
+  // Whether a reschedule that was over before `before_ns` has replaced the time of the setter,
+  // which succeeded.
+  bool Replaced(const Call& setter, int64_t before_ns) const;
   bool DueAfterDrain() const;
   // A settlement that ends the message for its subscription, or may have.
   static bool Ends(const Call& settlement) {
@@ -137,7 +141,8 @@ class MessageJudge {
   static bool FoundEnded(const Call& call) {
     return call.Is(Outcome::kSettled) || call.Is(Outcome::kAlreadyCancelled);
   }
-  bool AnyCancelled() const;
+  // A cancel after the drain shows that the message was still pending.
+  bool CancelledBeforeDrain() const;
   // Whether settlements that may have ended the message for all subscriptions began before the
   // answer to this call.
   bool SettlementsBegan(const Call& asked) const;
@@ -159,6 +164,7 @@ class MessageJudge {
   std::vector<Call> schedules_;
   std::vector<Call> reschedules_;
   std::vector<Call> cancels_;
+  std::vector<Call> gets_;
   std::vector<Call> settlements_;
   std::vector<const Event*> deliveries_;
   // The deliveries of one subscription, by run and attempt.

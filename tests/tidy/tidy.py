@@ -84,7 +84,7 @@ LIBRARIES = [
     (r"toml\+\+", "TOML files are read by server/config, server/access and the token file of client/cli",
      ["server/access/", "server/config/", "client/cli/token_file.cc", "tests/"]),
     (r"CLI/", "command lines are read by server/config and client/cli", ["server/config/", "client/cli/", "tests/"]),
-    (r"librdkafka/", "Kafka is spoken by server/kafka: use cell::Log", ["server/kafka/", "tests/unit/kafka/"]),
+    (r"librdkafka/", "Kafka is spoken by server/kafka: use cell::Log", ["server/kafka/", "tests/cells/", "tests/unit/kafka/"]),
     (r"httplib", "HTTP is spoken by the console only", ["client/cli/console/"]),
     (r"nlohmann/", "JSON is for the command line tool, the logs and JWTs",
      ["client/cli/", "server/access/jwt_verifier.cc", "server/runtime/", "tests/"]),
@@ -96,13 +96,14 @@ LIBRARIES = [
 BANNED = [
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b|(?<![\w.>])sleep\s*\(",
      "wait for an event with a deadline (base::CondVar, a future, poll)",
-     ["client/cpp/caller.cc", "tests/crash/", "tests/bench/"]),
+     ["client/cpp/caller.cc", "tests/cells/", "tests/crash/", "tests/bench/"]),
     ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
               r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
      "time is an argument; code that must ask for the time has a base::Clock",
      # The one of rpc makes deadlines in gRPC's own terms.
      ["server/base/clock.cc", "server/base/mutex.h", "server/rpc/grpc_time.h", "client/",
-      "tests/unit/client/", "tests/unit/rpc/", "tests/crash/", "tests/bench/", "tests/integration/", "tests/support/"]),
+      "tests/unit/client/", "tests/unit/rpc/", "tests/cells/", "tests/crash/", "tests/bench/", "tests/integration/",
+      "tests/support/"]),
     ("thread", r"\bstd::(jthread|async)\b|\bstd::thread\b(?!::hardware_concurrency)|\bpthread_create\b",
      "threads live in server/runtime, server/rpc and client: post a command to the shard",
      # A member that follows its cell has no shards yet.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cells/members.h"
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace duetime::cells {
+namespace {
+
+constexpr test::Millis kStopTimeout(30'000);
+constexpr size_t kLogShown = 4'000;
+
+}  // namespace
+
+Members::Members(Options options) : options_(std::move(options)) {}
+
+std::string Members::DataDirectory(int member) const { return directory_.Join(MemberHost(member)); }
+std::string Members::Log(int member) const {
+  return options_.out + "/" + MemberHost(member) + ".log";
+}
+
+std::vector<std::string> Members::logs() const {
+  std::vector<std::string> logs;
+  logs.reserve(kMembers);
+  for (int member = 0; member < kMembers; ++member) logs.push_back(Log(member));
+  return logs;
+}
+
+void Members::Start(int member) {
+  const std::string data = DataDirectory(member);
+  std::vector<std::string> command = {
+      "/usr/bin/env", "ip", "netns", "exec", MemberHost(member), options_.daemon,
+      "--data-dir=" + data, "--listen=" + MemberAddress(member), "--insecure-nonloopback",
+      "--metrics-listen=", "--disk-free-min-bytes=0", "--shards=" + std::to_string(options_.shards),
+      "--cell-brokers=" + Rig::brokers(), "--cell-topic=" + options_.topic,
+      "--cell-member=" + MemberHost(member), "--cell-address=" + MemberAddress(member),
+      "--cell-log-keep-ms=" + std::to_string(options_.log_keep_ms),
+      // Subscribers of the test notice a silent member by it.
+      "--heartbeat-ms=500", "--drain-grace-ms=300"};
+  if (!std::filesystem::exists(data)) command.emplace_back("--init");
+  auto& process = processes_[static_cast<size_t>(member)];
+  process = std::make_unique<test::Subprocess>(command, Log(member));
+}
+
+void Members::Kill(int member) {
+  auto& process = processes_[static_cast<size_t>(member)];
+  process->Signal(SIGKILL);
+  process->Wait(kStopTimeout);
+}
+
+bool Members::Terminate(int member) {
+  auto& process = processes_[static_cast<size_t>(member)];
+  process->Signal(SIGTERM);
+  const auto exit = process->Wait(kStopTimeout);
+  if (exit.has_value() && exit->code == 0) return true;
+  std::printf("%s did not stop: exit code %d, signal %d\n", MemberHost(member).c_str(),
+              exit.value_or(test::ExitStatus{}).code, exit.value_or(test::ExitStatus{}).signal);
+  return false;
+}
+
+void Members::Pause(int member) { processes_[static_cast<size_t>(member)]->Signal(SIGSTOP); }
+void Members::Resume(int member) { processes_[static_cast<size_t>(member)]->Signal(SIGCONT); }
+
+void Members::Wipe(int member) {
+  std::error_code ignored;
+  std::filesystem::remove_all(DataDirectory(member), ignored);
+}
+
+bool Members::Alive(int member) {
+  if (processes_[static_cast<size_t>(member)]->running()) return true;
+  const std::string log = test::ReadWholeFile(Log(member));
+  std::printf("%s has ended by itself:\n%s\n", MemberHost(member).c_str(),
+              log.substr(log.size() - std::min(log.size(), kLogShown)).c_str());
+  return false;
+}
+
+}  // namespace duetime::cells

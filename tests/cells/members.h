@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Members: the daemons of a cell, each on its own host of the rig.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/cells/rig.h"
+#include "tests/support/subprocess.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::cells {
+
+// Starts, pauses and kills the members. A member's log is kept over all its runs.
+//
+// Thread safety: one thread at a time.
+class Members {
+ public:
+  struct Options {
+    std::string daemon;
+    // The topic of the cell.
+    std::string topic;
+    int shards = 2;
+    // The knob cell_log_keep_ms.
+    int64_t log_keep_ms = 3'600'000;
+    // Holds the logs.
+    std::string out;
+  };
+  explicit Members(Options options);
+  // Kills them.
+  ~Members() = default;
+
+  // A member without a data directory begins empty.
+  void Start(int member);
+  void Kill(int member);
+  // Sends SIGTERM and waits for the end. Returns false, and prints why, if the member does not end
+  // in time with exit code 0.
+  bool Terminate(int member);
+  void Pause(int member);
+  void Resume(int member);
+  // Removes the data directory of a member that does not run.
+  void Wipe(int member);
+  // Returns false, and prints the end of its log, if the member has ended by itself.
+  bool Alive(int member);
+
+  std::vector<std::string> logs() const;
+
+ private:
+  std::string DataDirectory(int member) const;
+  std::string Log(int member) const;
+
+  const Options options_;
+  const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
+  std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
+};
+
+}  // namespace duetime::cells
