@@ -45,6 +45,7 @@ test=(
   libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
+  haproxy                   # in front of a cell in Kubernetes
   zsh fish mandoc man-db    # completion and man page of the command line tool
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
 )
