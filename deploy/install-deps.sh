@@ -46,6 +46,7 @@ test=(
   openssl                   # certificates for the TLS tests
   iproute2 nftables         # the network of tests/cells
   systemd                   # systemd-analyze, for the unit file's test
+  haproxy                   # in front of a cell in Kubernetes
   zsh fish mandoc man-db    # completion and man page of the command line tool
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
 )

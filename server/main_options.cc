@@ -282,6 +282,7 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
       std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
                                            [from] { return ReadAll(from); }),
       {.not_ready = [grpc = from.grpc] { return grpc->NotReady(); },
+       .not_in_cell = [grpc = from.grpc] { return grpc->NotInCell(); },
        .not_healthy = [progress = from.progress] { return progress->Trouble(); }});
 }
 

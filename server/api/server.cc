@@ -114,6 +114,12 @@ std::string Server::NotReady() const {
   return "";
 }
 
+std::string Server::NotInCell() const {
+  const std::string reason = NotReady();
+  if (context_.state.load() != ServingState::kStandby) return reason;
+  return context_.leader().empty() ? "standby without a leader" : "";
+}
+
 size_t Server::topics() const {
   return context_.node.load() == nullptr ? 0 : context_.catalog().topics();
 }

@@ -107,6 +107,8 @@ class Server final : public runtime::EffectSink {
   // Empty while the server accepts calls; else why not: "starting", "standby", "draining", "storage
   // failed".
   std::string NotReady() const;
+  // As NotReady, but empty also while this member of a cell follows a leader.
+  std::string NotInCell() const;
   // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
   // The bytes of answers that are not given to gRPC yet, and the calls refused because of them.

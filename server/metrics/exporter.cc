@@ -18,7 +18,7 @@ constexpr char kLocalhost[] = "localhost:";
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions& options,
                                                           std::shared_ptr<Collector> collector,
                                                           ProbeTroubles troubles) {
-  for (auto* const trouble : {&troubles.not_ready, &troubles.not_healthy}) {
+  for (auto* const trouble : {&troubles.not_ready, &troubles.not_in_cell, &troubles.not_healthy}) {
     if (*trouble == nullptr) *trouble = [] { return std::string(); };
   }
   const std::string& listen = options.listen;
@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
       .path = "/metrics",
       .connections_max = options.connections_max,
       .probes = {{.path = "/healthz", .trouble = std::move(troubles.not_healthy)},
-                 {.path = "/readyz", .trouble = std::move(troubles.not_ready)}},
+                 {.path = "/readyz", .trouble = std::move(troubles.not_ready)},
+                 {.path = "/cellz", .trouble = std::move(troubles.not_in_cell)}},
       .render =
           [collector] { return prometheus::TextSerializer().Serialize(collector->Collect()); },
       .on_cut = [collector = std::move(collector)] { collector->CountCut(); },

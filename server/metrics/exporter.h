@@ -21,13 +21,15 @@ namespace duetime::metrics {
 // that all is well.
 struct ProbeTroubles {
   std::function<std::string()> not_ready = nullptr;
+  std::function<std::string()> not_in_cell = nullptr;
   std::function<std::string()> not_healthy = nullptr;
 };
 
 // Serves GET /metrics with the collector's current metrics; GET /healthz, which is 503 while a
-// shard hangs; and GET /readyz, which is 503 while the server accepts no calls. Plain HTTP
-// without authentication: by default it listens on this machine only. The destructor ends the
-// thread; no thread calls the collector afterwards.
+// shard hangs; GET /readyz, which is 503 while the server accepts no calls; and GET /cellz, which
+// is 503 while it neither accepts calls nor follows a leader. Plain HTTP without authentication: by
+// default it listens on this machine only. The destructor ends the thread; no thread calls the
+// collector afterwards.
 class Exporter {
  public:
   // REQUIRES: `options.listen` is not empty. UNAVAILABLE if the exporter cannot listen on it.

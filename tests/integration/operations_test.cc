@@ -221,7 +221,9 @@ TEST_F(OperationsTest, ProbesTellLifeAndReadiness) {
   const int port = server_->metrics_port();
   EXPECT_THAT(HttpGet(port, "/healthz"), StartsWith("HTTP/1.1 200 OK"));
   EXPECT_THAT(HttpGet(port, "/readyz"), StartsWith("HTTP/1.1 200 OK"));
-  EXPECT_THAT(HttpGet(port, "/other"), HasSubstr("/metrics /healthz /readyz"));
+  // Without a cell.
+  EXPECT_THAT(HttpGet(port, "/cellz"), StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(HttpGet(port, "/other"), HasSubstr("/metrics /healthz /readyz /cellz"));
   // A drain lasts while a message is in flight.
   MustSchedule("t", Millis(0));
   Subscription holding(channel_, {.topic = "t"});

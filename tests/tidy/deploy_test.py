@@ -18,6 +18,7 @@ import unittest
 ROOT = DUETIMED = DUETIME = ""
 OPTIMISED = False
 EXPOSURE_MAX = 2.0
+COMPOSE_FILES = ("deploy/compose.yaml", "deploy/cell/compose.yaml")
 # What every Debian program loads.
 ALWAYS_THERE = {"libc6", "libstdc++6", "libgcc-s1"}
 
@@ -103,8 +104,12 @@ class ConfigTest(unittest.TestCase):
                              run(DUETIMED, "--data-dir", "/var/lib/duetime", "--check-config"))
 
     def test_the_health_check_waits_for_a_state_that_exists(self):
-        state = re.search(r'"state":"(\w+)"', read("Dockerfile"))[1]
-        self.assertRegex(read("proto/duetime/v1/admin.proto"), rf"\n  {state} = \d")
+        states = [re.search(r'"state":"(\w+)"', read("Dockerfile"))[1]]
+        prefix, names = re.search(r'"state":"(\w+)\((\S+)\)"', read("deploy/cell/compose.yaml")).groups()
+        states += [prefix + name for name in names.split("|")]
+        self.assertEqual(len(states), 3)
+        for state in states:
+            self.assertRegex(read("proto/duetime/v1/admin.proto"), rf"\n  {state} = \d")
 
     def test_the_image_gets_what_its_build_reads(self):
         sent = set(re.findall(r"^!(\S+)", read(".dockerignore"), re.MULTILINE))
@@ -118,12 +123,28 @@ class ConfigTest(unittest.TestCase):
 
     def test_flags_in_the_deploy_files_exist(self):
         flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
-        compose = re.findall(r"^\s+- --([\w-]+)", read("deploy/compose.yaml"), re.MULTILINE)
+        compose = [re.findall(r"^\s+- --([\w-]+)", read(name), re.MULTILINE) for name in COMPOSE_FILES]
         docker = re.findall(r"--([\w-]+)", re.search(r"^ENTRYPOINT (.*)", read("Dockerfile"), re.MULTILINE)[1])
         unit = re.findall(r"--([\w-]+)", re.search(r"^ExecStart=(.*)", read("deploy/duetimed.service"), re.MULTILINE)[1])
-        for used in (compose, docker, unit):
+        for used in (*compose, docker, unit):
             self.assertTrue(used)
             self.assertLessEqual(set(used), flags)
+
+    def test_a_cell_is_closed_as_one_daemon_is(self):
+        closed = r"^ +(?:read_only: true|cap_drop: .*|security_opt: .*|pids_limit: .*|nofile: .*|core: 0)$"
+        one, cell = ([line.strip() for line in re.findall(closed, read(name), re.MULTILINE)] for name in COMPOSE_FILES)
+        self.assertEqual(len(one), 6)
+        # Once for the brokers and once for the members.
+        self.assertEqual(cell, one * 2)
+
+    def test_a_cell_names_the_brokers_that_it_has(self):
+        text = read("deploy/cell/compose.yaml")
+        advertised = re.findall(r"KAFKA_ADVERTISED_LISTENERS: CLIENTS://(\S+)", text)
+        self.assertEqual(len(advertised), 3)
+        self.assertEqual(re.findall(r"--cell-brokers=(\S+)", text), [",".join(advertised)] * 2)
+        # Of the version that deploy/cell/try.sh tries.
+        tried = re.findall(r"kafka_2.13</artifactId>\s+<version>(.*)</version>", read("deploy/cell/pom.xml"))
+        self.assertEqual(re.findall(r"image: apache/kafka:(\S+)", text), tried)
 
 
 class UnitTest(unittest.TestCase):
@@ -223,7 +244,7 @@ class ExitCodeTest(unittest.TestCase):
         self.assertEqual(re.findall(r"^\| (\d+) \| (.*) \|$", read("deploy/RUNBOOK.md"), re.MULTILINE), printed)
 
     def test_a_unit_cannot_always_pass_init(self):
-        for name in ("deploy/duetimed.service", "deploy/compose.yaml", "Dockerfile"):
+        for name in ("deploy/duetimed.service", *COMPOSE_FILES, "Dockerfile"):
             self.assertNotRegex(read(name), r"(?m)^[^#\n]*--init\b")
 
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks deploy/kubernetes and the chart in deploy/helm: kustomize and helm make the objects, kubeconform holds them against the
-# schemas of the oldest and the newest Kubernetes, and the programs run with the configuration that the objects hold.
+# schemas of the oldest and the newest Kubernetes, and the programs run with the configuration that the objects hold. Cells run on
+# three brokers of Apache Kafka and behind HAProxy, on the loopback.
 #
 #   check.sh FOLDER DUETIMED DUETIME   makes the tools in FOLDER unless they are there, which needs the network
 #
@@ -14,6 +15,8 @@ folder=$(mkdir -p "${1:?the folder for the tools}" && cd "$1" && pwd)
 duetimed=$(realpath "${2:?the program duetimed}")
 duetime=$(realpath "${3:?the program duetime}")
 cd "$here/../../.."
+# shellcheck source=deploy/cell/brokers.sh
+source deploy/cell/brokers.sh
 
 readonly oldest=1.29.0 newest=1.37.0
 readonly operator=github.com/prometheus-operator/prometheus-operator
@@ -62,12 +65,23 @@ refused() {
   fi
 }
 
-with_monitoring() {
+# with COMPONENTS [LINE...] : the base with these components, and with more lines of a kustomization.
+with() {
   local overlay=$folder/overlay
   mkdir -p "$overlay"
-  printf 'resources: [../%s]\ncomponents: [../%s/monitoring]\n' base base >"$overlay/kustomization.yaml"
+  printf '%s\n' 'resources: [../base]' "components: [$1]" "${@:2}" >"$overlay/kustomization.yaml"
   rm -rf "$folder/base" && cp -r deploy/kubernetes "$folder/base"
   "$folder/kustomize" build "$overlay"
+}
+
+# play_cell NAME : the objects in NAME.yaml, on brokers that run.
+play_cell() {
+  python3 "$here/play_cell.py" "$duetimed" "$duetime" "$haproxy" "$brokers" "$folder/$1.yaml"
+}
+
+end() {
+  stop_brokers
+  rm -rf "$broker_folder"
 }
 
 cmp --quiet "${BASH_SOURCE[0]}" "$folder/installed.sh" || install_tools
@@ -75,7 +89,11 @@ export HELM_CACHE_HOME=$folder/helm-cache HELM_CONFIG_HOME=$folder/helm-config H
 
 "$folder/kustomize" build deploy/kubernetes >"$folder/base.yaml"
 conform "the base" <"$folder/base.yaml"
-with_monitoring | conform "the base with its ServiceMonitor"
+with ../base/monitoring | conform "the base with its ServiceMonitor"
+with '../base/cell, ../base/monitoring' 'configMapGenerator:' '  - name: duetime-brokers' '    behavior: merge' \
+  '    literals: [cell_brokers=kafka:9093]' >"$folder/cell.yaml"
+conform "the cell" <"$folder/cell.yaml"
+grep --quiet 'cell_brokers: kafka:9093' "$folder/cell.yaml"
 # Or the checks above check nothing.
 refused "a field that does not exist" readonlyRootFilesystem conform "" < <(sed 's/readOnlyRootFilesystem/readonlyRootFilesystem/' "$folder/base.yaml")
 
@@ -88,7 +106,26 @@ chart --set serviceMonitor.enabled=true,serviceMonitor.labels.release=p,service.
 conform "the chart with all of its values" <"$folder/certificates.yaml"
 refused "a value that does not exist" nodeselector chart --set nodeselector.disk=fast
 refused "a chart without TLS" "set insecureNonloopback=true" chart --set tls.secretName=
+chart --set cell.enabled=true,cell.brokers=kafka:9093 >"$folder/chart-cell.yaml"
+conform "the chart with a cell" <"$folder/chart-cell.yaml"
+refused "a cell without brokers" "cell.brokers is empty" chart --set cell.enabled=true
+chart --set cell.enabled=true,cell.brokers=kafka:9092,cell.kafka.secretName=,tls.secretName=,access.secretName= \
+  --set insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open-cell.yaml"
+conform "the chart with a cell without TLS" <"$folder/open-cell.yaml"
 chart --set tls.secretName=,access.secretName=,insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open.yaml"
 conform "the chart without TLS" <"$folder/open.yaml"
 
 python3 "$here/play.py" "$duetimed" "$duetime" "$folder"/{base,chart,certificates,open}.yaml
+
+haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy)
+require_java
+get_kafka
+broker_folder=$(mktemp -d "${TMPDIR:-/tmp}/duetime-brokers.XXXXXX")
+trap end EXIT
+start_brokers "$broker_folder"
+for name in cell chart-cell open-cell; do
+  play_cell "$name"
+done
+# Pods that are ready only while they lead would never all be ready. So the check above would notice.
+sed 's|path: /cellz|path: /readyz|' "$folder/cell.yaml" >"$folder/never-ready.yaml"
+refused "a cell whose standbys are not ready" "all are ready" play_cell never-ready

@@ -18,7 +18,7 @@ import textwrap
 import time
 import urllib.request
 
-DUETIMED, DUETIME = sys.argv[1:3]
+DUETIMED, DUETIME = sys.argv[1:3]  # also of play_cell.py, which has the same first arguments
 DEADLINE_S = 30
 RULE = 'who = {}\nmay = ["schedule", "cancel", "read_payloads", "subscribe", "admin", "operate"]\ntopics = ["*"]\n'
 
@@ -143,5 +143,6 @@ def play(path: str):
     print(f"{os.path.basename(path)}: refused an empty volume, then started, answered its probes, and let in those it should")
 
 
-for name in sys.argv[3:]:
-    play(name)
+if __name__ == "__main__":
+    for name in sys.argv[3:]:
+        play(name)

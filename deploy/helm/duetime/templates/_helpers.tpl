@@ -9,6 +9,11 @@ app.kubernetes.io/name: duetime
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "duetime.leaderSelector" -}}
+app.kubernetes.io/name: duetime-leader
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "duetime.labels" -}}
 {{ include "duetime.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -46,4 +51,51 @@ log_format = "json"
 {{- with .Values.config }}
 {{ . }}
 {{- end }}
+{{- end }}
+
+{{- define "duetime.haproxy" -}}
+{{- $name := include "duetime.name" . -}}
+# Connections go to the member that leads: the one whose /readyz answers 200. Bytes pass as they are, so that TLS, certificates and
+# tokens stay between the client and the member. A member sees the address of the proxy as the client's.
+global
+    log stdout format raw local0 notice
+
+defaults
+    log global
+    mode tcp
+    timeout connect 2s
+    # Streams of gRPC may be silent. Keepalives of TCP find a client that is gone.
+    timeout client 24h
+    timeout server 24h
+    option clitcpka
+    # A client tries again by itself, and learns sooner that no member leads.
+    retries 1
+
+resolvers cluster
+    parse-resolv-conf
+    accepted_payload_size 8192
+    hold valid 1s
+    hold nx 1s
+    hold obsolete 1s
+
+frontend grpc
+    bind :7788
+    default_backend leader
+
+backend leader
+    option httpchk GET /readyz
+    http-check expect status 200
+    # A member that leads no more closes its connections itself. One whose machine is gone cannot.
+    default-server check port 7789 inter 500ms fastinter 200ms downinter 200ms fall 2 rise 1 on-marked-down shutdown-sessions resolvers cluster init-addr none
+    # Names of all members. The DNS of the cluster gives the new address after a pod was replaced.
+    {{- range $number := until (int .Values.cell.members) }}
+    server {{ $name }}-{{ $number }} "{{ $name }}-{{ $number }}.{{ $name }}-headless.{{ $.Release.Namespace }}.svc.{{ $.Values.cell.proxy.clusterDomain }}:7788"
+    {{- end }}
+
+# Whether the proxy runs. It is ready also while no member leads.
+frontend health
+    mode http
+    bind :7780
+    timeout client 5s
+    monitor-uri /healthz
 {{- end }}
