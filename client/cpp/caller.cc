@@ -40,6 +40,8 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
   }
   for (*tries = 1;; ++*tries) {
     grpc::ClientContext context;
+    // While it waits in here, gRPC looks at its connections, and so learns who leads.
+    context.set_wait_for_ready(several_);
     context.set_deadline(std::chrono::system_clock::now() +
                          absl::ToChronoMicroseconds(Until(deadline)));
     absl::Status status = ToAbslStatus(call(&context));

@@ -18,6 +18,9 @@
 namespace duetime::client {
 namespace {
 
+// How often a subscriber that waits for a leader looks whether it should stop.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
+
 // Returns true if a new stream may succeed. An error about the request itself is permanent. Other
 // errors may pass: a restart, a full table, a broken connection (for which gRPC has several codes).
 bool MayPass(const absl::Status& status) {
@@ -65,6 +68,7 @@ class Subscriber::Impl {
        const std::shared_ptr<grpc::Channel>& channel)
       : options_(options),
         handler_(std::move(handler)),
+        channel_(channel),
         stub_(v1::Messages::NewStub(channel)),
         state_(std::max(1, options.handler_threads), options.extend_max, options.max_deliveries) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
@@ -120,8 +124,24 @@ class Subscriber::Impl {
           backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
       if (!state_.Running()) return;
       if (options_.on_disconnect) options_.on_disconnect(status);
-      if (!state_.Pause(wait)) return;
+      if (!PauseBeforeNext(wait)) return;
     }
+  }
+
+  // Waits before the next stream. Returns false as soon as a stop is requested. With several
+  // addresses, the wait ends early once one of them leads, and a thread waits in gRPC: without one,
+  // gRPC reads its connections every five seconds only, and so learns that late who leads.
+  bool PauseBeforeNext(absl::Duration wait) {
+    if (!HasSeveralAddresses(options_.server.target)) return state_.Pause(wait);
+    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
+    if (!state_.Pause(std::min(wait, kLookEvery))) return false;
+    while (state_.Running() && std::chrono::steady_clock::now() < deadline) {
+      if (channel_->WaitForConnected(std::chrono::system_clock::now() +
+                                     absl::ToChronoMicroseconds(kLookEvery))) {
+        break;
+      }
+    }
+    return state_.Running();
   }
 
   // Runs one stream from its opening to its end. Returns how it ended.
@@ -186,6 +206,7 @@ class Subscriber::Impl {
 
   const SubscriberOptions options_;
   const Handler handler_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Messages::Stub> stub_;
   SubscriberState state_;
   std::vector<std::thread> handlers_;

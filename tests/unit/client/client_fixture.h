@@ -22,8 +22,11 @@ class ClientTest : public testing::Test {
   }
 
   std::unique_ptr<AnyClient> MakeClient(absl::Duration deadline) {
+    return MakeClient(deadline, server_.target());
+  }
+  std::unique_ptr<AnyClient> MakeClient(absl::Duration deadline, const std::string& target) {
     ClientOptions options;
-    options.server.target = server_.target();
+    options.server.target = target;
     options.deadline = deadline;
     options.backoff = {
         .initial = absl::Milliseconds(1), .max = absl::Milliseconds(4), .multiplier = 2.0};

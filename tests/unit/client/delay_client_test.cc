@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "client/cpp/error.h"
 #include "client/cpp/pager.h"
 #include "duetime/v1/admin.grpc.pb.h"
@@ -57,6 +59,21 @@ TEST_F(DelayClientTest, ARepeatedScheduleIsTheSameRequest) {
   ASSERT_EQ(seen.size(), 5u);
   EXPECT_NE(seen[3].request_id(), seen[0].request_id());
   EXPECT_EQ(seen[4].request_id(), "mine");
+}
+
+TEST_F(DelayClientTest, ACallToACellIsTriedUntilItsDeadlineWhileNobodyLeads) {
+  constexpr int kRefusals = 10;
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("", kRefusals);
+  EXPECT_EQ(client_->Schedule({.topic = "t"}).status().code(), StatusCode::kUnavailable);
+  const std::string nobody = server_.target() + ".nobody";
+  const auto of_cell = MakeClient(
+      absl::Seconds(10), absl::StrCat(server_.target(), ",", nobody.substr(nobody.find(':') + 1)));
+  calls_ = 0;
+  EXPECT_TRUE(of_cell->Schedule({.topic = "t"}).ok());
+  EXPECT_EQ(calls_, kRefusals + 1);
+  // No member is there: the call waits for one.
+  const auto alone = MakeClient(absl::Milliseconds(300), absl::StrCat(nobody, ",/nobody"));
+  EXPECT_FALSE(alone->Schedule({.topic = "t"}).ok());
 }
 
 TEST_F(DelayClientTest, ScheduleRepeatsAsTheCallerSays) {
