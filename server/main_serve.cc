@@ -88,7 +88,7 @@ class Run {
     const uint64_t mono_ms = clock_->Read().mono_ms;
     if (served_ms_ == 0 || MayServe()) served_ms_ = mono_ms;
     return node_.failed() || grpc_->hand_over_wanted() ||
-           mono_ms - served_ms_ > 2 * config_.cell.cell_suspect_ms;
+           mono_ms - served_ms_ > config_.cell.cell_suspect_ms;
   }
 
   std::optional<ExitCode> End(int signal) {

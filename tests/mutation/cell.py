@@ -8,6 +8,10 @@ RECORD = "storage/journal_record.cc"
 
 CELL = "cell_test"
 CODEC = "storage_test"
+STORE = "rocksdb_store_test"
+SEARCH = "server/cell/leader_search.cc"
+ROSTER = "server/cell/roster.cc"
+FETCHED = "storage/rocksdb_fetched.cc"
 
 FAULTS = [
     ("a group of an earlier epoch counts", REPLICA,
@@ -39,6 +43,26 @@ FAULTS = [
      "|| replica_->place().epoch != head.epoch) {", ") {", CELL),
     ("a fenced group is unknown", JOURNAL, "return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;",
      "return AppendOutcome::kUnknown;", CELL),
+    # ---- Which log, and what of it may go
+    ("a member does not look whether it is its log", REPLICA,
+     "head.ok() && head->log == place_.log && head->epoch == place_.epoch &&", "head.ok() &&", CELL),
+    ("entries of another cell count", REPLICA, "if (place_.epoch > 0 && head.log != place_.log) {", "if (false) {", CELL),
+    ("two members that begin a log at once contradict each other", REPLICA,
+     "if (begins_epoch && head.epoch == 1) return place_.epoch == 0;", "", CELL),
+    ("a checkpoint comes from another cell", SEARCH, "place.epoch > 0 && head->log != place.log", "false", CELL),
+    ("a checkpoint comes from a member that follows", SEARCH, "|| !report->leads", "", CELL),
+    ("what one member has may go", ROSTER, "offsets[1]});", "offsets[0]});", CELL),
+    ("members that are away count", ROSTER, "if (entry.report_ms + kRecentMs >= now_ms_) offsets", "offsets", CELL),
+    ("what two members had once may go", ROSTER, "return std::min_element(", "return std::max_element(", CELL),
+    ("a copy of the store does not hold the log", ROSTER,
+     "void Roster::ForgetMarks() { const base::MutexLock lock(&mutex_); marks_.clear();",
+     "void Roster::ForgetMarks() { const base::MutexLock lock(&mutex_);", CELL),
+    ("a store of another cell is taken over", FETCHED, "before.epoch > 0 && place.log != before.log", "false", STORE),
+    ("an older store is taken over", FETCHED, "place.offset <= before.offset", "false", STORE),
+    ("a fetched store is not verified", FETCHED, "if (status.ok()) { status = VerifyDirectory(",
+     "if (false) { status = VerifyDirectory(", STORE),
+    ("a fetched store is taken before it is complete", FETCHED, "if (!*there) { // Either",
+     "if (false) { // Either", STORE),
     # ---- Who leads and serves
     ("a new leader does not wait for one that lived until then", JOURNAL,
      "serve_from_ms_.store(MonoMs() + pulse_.serve_for_ms);", "", CELL),
