@@ -52,6 +52,10 @@ class FakeLog final : public cell::Log {
   void Fail(absl::Status error) { error_ = std::move(error); }
   // Loses the entries from `offset` on, as no log may.
   void Lose(uint64_t offset) { entries_.erase(entries_.lower_bound(offset), entries_.end()); }
+  // Has an entry there, for a log that is like another one.
+  void Put(uint64_t offset, std::string bytes) {
+    entries_[offset] = {.offset = offset, .time_ms = time_ms, .bytes = std::move(bytes)};
+  }
   uint64_t unknown() const { return unknown_; }
 
   absl::StatusOr<uint64_t> Append(absl::string_view bytes) override {

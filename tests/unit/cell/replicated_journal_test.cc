@@ -297,7 +297,12 @@ TEST_F(OneMemberTest, StopsBeforeItWritesIfItIsAnotherLog) {
   for (uint32_t number = 1; number < 20; ++number) {
     ASSERT_EQ(Append(&stranger, number), AppendOutcome::kAccepted);
   }
-  for (FakeLog* const log : {&empty, &of_another_cell}) {
+  // It has the same history, but another number.
+  FakeLog twin(&dice_);
+  twin.Heal();
+  const LogPlace place = a_.state.place();
+  twin.Put(place.offset - 1, storage::EncodeJournalRecord({Kind::kGroup, 1, 1, place.log + 1}, {}));
+  for (FakeLog* const log : {&empty, &of_another_cell, &twin}) {
     const uint64_t end = *log->End();
     Replica replica(log, &a_.state);
     ReplicatedJournal journal(log, &replica, [] { return 5; });
