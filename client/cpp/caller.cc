@@ -45,12 +45,14 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
     context.set_deadline(std::chrono::system_clock::now() +
                          absl::ToChronoMicroseconds(Until(deadline)));
     absl::Status status = ToAbslStatus(call(&context));
-    if (!absl::IsUnavailable(status) || on_unavailable == OnUnavailable::kReturn ||
+    const ErrorInfo info = GetErrorInfo(status);
+    // Such a call changed nothing, so even one that is made once may be repeated.
+    const bool elsewhere = several_ && info.reason == "NOT_LEADER";
+    if (!absl::IsUnavailable(status) || (on_unavailable == OnUnavailable::kReturn && !elsewhere) ||
         (!several_ && *tries >= options_.attempts_max)) {
       return status;
     }
-    const absl::Duration wait =
-        backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
+    const absl::Duration wait = backoff.Next(info.retry_delay.value_or(absl::ZeroDuration()));
     if (wait >= Until(deadline)) return status;
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(wait));
   }

@@ -29,7 +29,8 @@ const extraMax = 24 * time.Hour
 type caller struct{ options Options }
 
 // call runs a method of a stub until it succeeds, fails with an error that forbids a repeat, or the time is over. The
-// timeout is that of the options plus extra. It returns the answer and the number of tries.
+// timeout is that of the options plus extra. It returns the answer and the number of tries, without those that a standby
+// refused.
 func call[Request, Response any](ctx context.Context, c caller, rule onUnavailable, extra time.Duration,
 	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error), request *Request) (*Response, int, error) {
 	if extra > extraMax {
@@ -45,10 +46,14 @@ func call[Request, Response any](ctx context.Context, c caller, rule onUnavailab
 			return response, tries, nil
 		}
 		failure := errorOf(ctx, err)
-		if failure.Code != codes.Unavailable || rule == returnError || tries >= c.options.AttemptsMax {
+		wait := leaderPause
+		if c.options.refusedByStandby(failure) {
+			tries--
+		} else if failure.Code != codes.Unavailable || rule == returnError || tries >= c.options.AttemptsMax {
 			return nil, tries, failure
+		} else {
+			wait = waits.next(failure.RetryDelay)
 		}
-		wait := waits.next(failure.RetryDelay)
 		if wait >= time.Until(deadline) {
 			return nil, tries, failure
 		}

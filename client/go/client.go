@@ -12,7 +12,7 @@ import (
 	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
-// Client is a client of one server, over one connection. It is safe for concurrent use.
+// Client is a client of one server or one cell, over one connection to each. It is safe for concurrent use.
 //
 // A call returns with its answer, or when its context or Options.Timeout ends it.
 type Client struct {

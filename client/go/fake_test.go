@@ -66,15 +66,24 @@ func (f *fakeServer) ScheduleStream(stream pb.Messages_ScheduleStreamServer) err
 
 // start serves, and returns a client.
 func (f *fakeServer) start(t *testing.T) *Client {
+	server := grpc.NewServer()
+	pb.RegisterMessagesServer(server, f)
+	return newClient(t, serve(t, server))
+}
+
+// serve returns the address of the server.
+func serve(t *testing.T, server *grpc.Server) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	pb.RegisterMessagesServer(server, f)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	client, err := New(Options{Server: listener.Addr().String(), Backoff: Backoff{Initial: time.Millisecond}})
+	return listener.Addr().String()
+}
+
+func newClient(t *testing.T, address string) *Client {
+	client, err := New(Options{Server: address, Backoff: Backoff{Initial: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,8 @@ const (
 
 // Options of a client. The zero value is a client of DefaultServer without TLS.
 type Options struct {
-	// Server is "host:port" or "unix:/path/to.sock". Empty: DefaultServer.
+	// Server is "host:port" or "unix:/path/to.sock". Empty: DefaultServer. Several, "host:port,host:port", are the members
+	// of a cell: calls, streams and subscribers go to the member that leads.
 	Server string
 	// TLS, if set, makes the client use TLS. LoadTLS reads it from files. With &tls.Config{} the client trusts the
 	// certificates of the system.
@@ -112,7 +113,15 @@ func (o Options) dial() (*grpc.ClientConn, error) {
 		}
 		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
 	}
-	conn, err := grpc.Dial(o.Server, append(options, o.DialOptions...)...)
+	target := o.Server
+	if o.cell() {
+		members, more, err := o.cellTarget()
+		if err != nil {
+			return nil, err
+		}
+		target, options = members, append(options, more...)
+	}
+	conn, err := grpc.Dial(target, append(options, o.DialOptions...)...)
 	if err != nil {
 		return nil, newError(codes.InvalidArgument, err.Error())
 	}

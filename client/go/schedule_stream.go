@@ -77,7 +77,15 @@ func (c *Client) OpenScheduleStream(ctx context.Context, options ScheduleStreamO
 		options.AnswerTimeout = 30 * time.Second
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var leader *time.Timer
+	if c.options.cell() {
+		// The stream opens when a member leads.
+		leader = time.AfterFunc(options.AnswerTimeout, cancel)
+	}
 	stream, err := pb.NewMessagesClient(conn).ScheduleStream(ctx)
+	if leader != nil && !leader.Stop() {
+		err = newError(codes.DeadlineExceeded, "no member of the cell led in time")
+	}
 	if err != nil {
 		failure := errorOf(ctx, err)
 		cancel()

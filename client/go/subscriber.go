@@ -99,6 +99,7 @@ type Counts struct {
 // safe for concurrent use.
 type Subscriber struct {
 	options  SubscriberOptions
+	client   Options
 	handler  Handler
 	messages pb.MessagesClient
 	state    *subscriberState
@@ -134,6 +135,7 @@ func (c *Client) Subscribe(ctx context.Context, options SubscriberOptions, handl
 	}
 	s := &Subscriber{
 		options:  options,
+		client:   c.options,
 		handler:  handler,
 		messages: pb.NewMessagesClient(conn),
 		state:    newSubscriberState(options.ExtendMax),
@@ -207,6 +209,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 			break
 		}
 		var retryDelay time.Duration
+		refusedByStandby := false
 		if err != nil {
 			failure := errorOf(s.ctx, err)
 			if !mayPass(failure.Code) {
@@ -214,6 +217,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 				break
 			}
 			err, retryDelay = failure, failure.RetryDelay
+			refusedByStandby = s.client.refusedByStandby(failure)
 		}
 		// A stream that lived longer than the longest wait starts the backoff anew.
 		if time.Since(opened) > s.options.Backoff.Max {
@@ -222,7 +226,11 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 		if s.options.OnDisconnect != nil {
 			s.options.OnDisconnect(err)
 		}
-		if !s.state.pause(s.ctx, waits.next(retryDelay)) {
+		wait := leaderPause
+		if !refusedByStandby {
+			wait = waits.next(retryDelay)
+		}
+		if !s.state.pause(s.ctx, wait) {
 			if s.state.running() {
 				s.err = s.ctx.Err()
 			}

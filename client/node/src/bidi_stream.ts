@@ -5,7 +5,8 @@
 import { type Client as GrpcClient, type ClientDuplexStream, Metadata, type ServiceError } from '@grpc/grpc-js';
 
 import { rpcOf } from './codec';
-import { type DuetimeError, encodeRequest, errorOfCall } from './errors';
+import type { Connection } from './connection';
+import { DuetimeError, encodeRequest, errorOfCall } from './errors';
 import type { Calls } from './types';
 
 export interface BidiStreamEvents<Response> {
@@ -17,19 +18,40 @@ export interface BidiStreamEvents<Response> {
 }
 
 export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe'> {
-  private readonly call: ClientDuplexStream<Buffer, Calls[Name]['response']>;
+  // undefined until a member of the cell leads. A single server has its call at once.
+  private call: ClientDuplexStream<Buffer, Calls[Name]['response']> | undefined;
   private error: DuetimeError | undefined;
+  private readonly unsent: Buffer[] = [];
+  private halfClosed = false;
+  private readonly cancelled = new AbortController();
 
-  constructor(channel: GrpcClient, private readonly name: Name, events: BidiStreamEvents<Calls[Name]['response']>) {
-    const { path, response } = rpcOf(name);
-    this.call = channel.makeBidiStreamRequest(path, (bytes: Buffer) => bytes, (bytes) => response.decode(bytes), new Metadata());
-    this.call.on('data', (message: Calls[Name]['response']) => events.onMessage(message));
-    this.call.on('drain', () => events.onDrain());
+  constructor(
+    private readonly connection: Connection,
+    private readonly name: Name,
+    private readonly events: BidiStreamEvents<Calls[Name]['response']>,
+  ) {
+    const { channel } = connection;
+    if (channel !== undefined) this.open(channel);
+    else connection.find(Infinity, this.cancelled.signal).then((leader) => this.open(leader), (error) => events.onEnd(error));
+  }
+
+  private open(channel: GrpcClient): void {
+    const { connection, events } = this;
+    const { path, response } = rpcOf(this.name);
+    const call = channel.makeBidiStreamRequest(path, (bytes: Buffer) => bytes, (bytes) => response.decode(bytes), new Metadata());
+    this.call = call;
+    call.on('data', (message: Calls[Name]['response']) => events.onMessage(message));
+    call.on('drain', () => events.onDrain());
     // An error may overtake messages that are not handed over yet. The end does not.
-    this.call.on('error', (error: ServiceError) => {
+    call.on('error', (error: ServiceError) => {
       this.error = errorOfCall(error);
+      connection.onError(this.error);
     });
-    this.call.on('end', () => events.onEnd(this.error));
+    call.on('end', () => events.onEnd(this.error));
+    const taken = this.unsent.splice(0).map((bytes) => call.write(bytes));
+    if (this.halfClosed) call.end();
+    if (this.cancelled.signal.aborted) call.cancel();
+    if (taken.length > 0 && taken.every(Boolean)) events.onDrain();
   }
 
   /** Makes the bytes of a message for `write`. Throws INVALID_ARGUMENT if the message has a wrong type. */
@@ -39,16 +61,20 @@ export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe'> {
 
   /** Returns false if the caller should wait for `onDrain`. */
   write(bytes: Buffer): boolean {
-    return this.call.write(bytes);
+    if (this.call !== undefined) return this.call.write(bytes);
+    this.unsent.push(bytes);
+    return false;
   }
 
   /** Sends no more. */
   halfClose(): void {
-    this.call.end();
+    this.halfClosed = true;
+    this.call?.end();
   }
 
   /** Ends the call with CANCELLED, if it has not ended. */
   cancel(): void {
-    this.call.cancel();
+    this.cancelled.abort(new DuetimeError('CANCELLED', 'the stream was cancelled'));
+    this.call?.cancel();
   }
 }

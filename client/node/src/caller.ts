@@ -5,10 +5,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { type Client as GrpcClient, Metadata } from '@grpc/grpc-js';
+import { Metadata } from '@grpc/grpc-js';
 
 import { Backoff, type BackoffOptions } from './backoff';
 import { rpcOf } from './codec';
+import { type Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest, errorOfCall } from './errors';
 import type { Calls } from './types';
 
@@ -40,7 +41,7 @@ export class Caller {
   private readonly timeout: number;
   private readonly triesMax: number;
 
-  constructor(private readonly channel: GrpcClient, private readonly limits: CallLimits) {
+  constructor(private readonly connection: Connection, private readonly limits: CallLimits) {
     this.timeout = limits.timeout ?? 10_000;
     this.triesMax = limits.triesMax ?? 4;
   }
@@ -62,12 +63,18 @@ export class Caller {
     if (!(timeout > 0)) throw new DuetimeError('DEADLINE_EXCEEDED', 'the deadline of the call is not in the future');
     for (let tries = 1; ; ++tries) {
       try {
-        const answer = await this.tryOnce(rpc.path, bytes, deadline - performance.now(), options.signal);
+        const answer = await this.tryOnce(rpc.path, bytes, deadline, options.signal);
         return { response: rpc.response.decode(answer), triedBefore: tries > 1 };
       } catch (error) {
-        if (!(error instanceof DuetimeError) || error.code !== 'UNAVAILABLE') throw error;
-        if (onUnavailable === 'fail' || tries >= this.triesMax) throw error;
-        const wait = backoff.next(error.retryDelay);
+        if (!(error instanceof DuetimeError)) throw error;
+        this.connection.onError(error);
+        let wait = LEADER_PAUSE;
+        if (this.connection.refusedByStandby(error)) {
+          --tries;
+        } else {
+          if (error.code !== 'UNAVAILABLE' || onUnavailable === 'fail' || tries >= this.triesMax) throw error;
+          wait = backoff.next(error.retryDelay);
+        }
         if (performance.now() + wait >= deadline) throw error;
         await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
       }
@@ -84,16 +91,17 @@ export class Caller {
     return (await this.callAndCount(name, request, onUnavailable, options, extraTime)).response;
   }
 
-  private tryOnce(path: string, request: Buffer, timeout: number, signal: AbortSignal | undefined): Promise<Buffer> {
+  private async tryOnce(path: string, request: Buffer, end: number, signal: AbortSignal | undefined): Promise<Buffer> {
+    signal?.throwIfAborted();
+    const channel = this.connection.channel ?? (await this.connection.find(end - performance.now(), signal));
     return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
       const abort = (): void => {
         reject(signal!.reason);
         call.cancel();
       };
-      const deadline = new Date(Date.now() + timeout);
+      const deadline = new Date(Date.now() + end - performance.now());
       const bytesAsTheyAre = (bytes: Buffer): Buffer => bytes;
-      const call = this.channel.makeUnaryRequest(
+      const call = channel.makeUnaryRequest(
         path, bytesAsTheyAre, bytesAsTheyAre, request, new Metadata(), { deadline }, (error, answer) => {
           signal?.removeEventListener('abort', abort);
           if (error !== null) reject(errorOfCall(error));

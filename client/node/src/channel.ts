@@ -17,7 +17,10 @@ export interface TlsOptions {
 
 /** Where the server is, and how to talk to it. */
 export interface ServerOptions {
-  /** "host:port" or "unix:/path/to.sock". Default: "127.0.0.1:7788". */
+  /**
+   * "host:port" or "unix:/path/to.sock". Default: "127.0.0.1:7788". Several, "host:port,host:port", are the members of a cell: calls,
+   * streams and subscribers go to the member that leads.
+   */
   server?: string;
   /** The client uses TLS if this is set, also if it is empty. */
   tls?: TlsOptions;
@@ -76,11 +79,11 @@ function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
 }
 
 /** Returns at once. The first call connects, and later calls restore a broken connection. */
-export function openChannel(options: ServerOptions): GrpcClient {
+export function openChannel(options: ServerOptions, more: ChannelOptions = {}): GrpcClient {
   const server = options.server ?? '127.0.0.1:7788';
   if (server === '') throw new DuetimeError('INVALID_ARGUMENT', 'no server given: need host:port or unix:/path');
   try {
-    return new GrpcClient(server, credentialsOf(options), CHANNEL_OPTIONS);
+    return new GrpcClient(server, credentialsOf(options), { ...CHANNEL_OPTIONS, ...more });
   } catch (error) {
     if (error instanceof DuetimeError) throw error;
     throw new DuetimeError('INVALID_ARGUMENT', `cannot use the server or its certificates: ${String(error)}`, {}, { cause: error });

@@ -2,10 +2,9 @@
 
 import { randomUUID } from 'node:crypto';
 
-import type { Client as GrpcClient } from '@grpc/grpc-js';
-
 import { type CallLimits, type CallOptions, Caller, type OnUnavailable } from './caller';
-import { openChannel, type ServerOptions } from './channel';
+import type { ServerOptions } from './channel';
+import { Connection } from './connection';
 import { DuetimeError, errorOfItem } from './errors';
 import type { Input } from './input';
 import { List } from './list';
@@ -63,7 +62,7 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
 }
 
 /**
- * A client of one server, over one connection. It connects at the first call.
+ * A client of one server or one cell. It connects at the first call.
  *
  * A request is the RPC's message; the interfaces of `types` document each field, and the protos list the errors of each call. A call
  * throws a DuetimeError. If the request has a value of a wrong type, that is INVALID_ARGUMENT without a reason, and nothing is sent.
@@ -71,18 +70,18 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
  * Retries: after UNAVAILABLE only, within the call's deadline, and only where a repeat does no harm and its answer does not mislead.
  */
 export class Client {
-  private readonly channel: GrpcClient;
+  private readonly connection: Connection;
   private readonly caller: Caller;
 
   /** Throws INVALID_ARGUMENT if the options contradict each other. */
   constructor(private readonly options: ClientOptions = {}) {
-    this.channel = openChannel(options);
-    this.caller = new Caller(this.channel, options);
+    this.connection = new Connection(options);
+    this.caller = new Caller(this.connection, options);
   }
 
   /** Closes the connection, which ends its streams to schedule. Subscribers have connections of their own. */
   close(): void {
-    this.channel.close();
+    this.connection.close();
   }
 
   // ---- Messages
@@ -107,7 +106,7 @@ export class Client {
 
   /** Opens a stream to schedule many messages. */
   scheduleStream(options: ScheduleStreamOptions): ScheduleStream {
-    return new ScheduleStream(this.channel, options);
+    return new ScheduleStream(this.connection, options);
   }
 
   /** Any outcome is an answer; NOT_FOUND is one. `stopRedelivery` also ends a message that was delivered and is not settled. */

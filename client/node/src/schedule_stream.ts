@@ -2,10 +2,9 @@
 
 import { randomUUID } from 'node:crypto';
 
-import type { Client as GrpcClient } from '@grpc/grpc-js';
-
 import { BidiStream } from './bidi_stream';
 import type { NewMessage } from './client';
+import type { Connection } from './connection';
 import { DuetimeError } from './errors';
 import { responseOf, type ScheduleItemResult } from './schedule_result';
 import type { ScheduleStreamResponse } from './types';
@@ -46,11 +45,11 @@ export class ScheduleStream {
   private timer: NodeJS.Timeout | undefined;
 
   /** Use Client.scheduleStream. */
-  constructor(channel: GrpcClient, options: ScheduleStreamOptions) {
+  constructor(connection: Connection, options: ScheduleStreamOptions) {
     this.framesMax = Math.max(options.framesMax ?? 8, 1);
     this.answerTimeout = options.answerTimeout ?? 30_000;
     this.onResult = options.onResult;
-    this.stream = new BidiStream(channel, 'ScheduleStream', {
+    this.stream = new BidiStream(connection, 'ScheduleStream', {
       onMessage: (frame) => this.take(frame),
       onDrain: () => {
         this.writable = true;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Client as GrpcClient } from '@grpc/grpc-js';
-
 import { Backoff, type BackoffOptions } from './backoff';
 import { BidiStream } from './bidi_stream';
-import { openChannel, type ServerOptions } from './channel';
+import type { ServerOptions } from './channel';
 import { rpcOf } from './codec';
+import { Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest } from './errors';
 import { checkSettlement, Settlement } from './settlement';
 import { type SubscriberCounts, SubscriberState, type Work } from './subscriber_state';
@@ -92,7 +91,7 @@ export class Subscriber {
 
   private readonly state: SubscriberState;
   private readonly startRequest: Buffer;
-  private channel: GrpcClient;
+  private connection: Connection;
   private stream: BidiStream<'Subscribe'> | undefined;
   private writable = true;
   private halfClosed = false;
@@ -113,8 +112,8 @@ export class Subscriber {
     });
     this.state = new SubscriberState(Math.max(options.handlers ?? 1, 1), options.extendMax ?? 3_600_000,
       (token) => this.aborts.get(token)?.());
-    this.channel = openChannel(server);
-    this.ended = this.keepConnected().finally(() => this.channel.close());
+    this.connection = new Connection(server);
+    this.ended = this.keepConnected().finally(() => this.connection.close());
     if (signal?.aborted) void this.stop();
     else signal?.addEventListener('abort', () => void this.stop(), { once: true });
   }
@@ -158,7 +157,8 @@ export class Subscriber {
       if (performance.now() - opened > backoff.max) backoff.reset();
       if (this.state.stopping) break;
       this.options.onDisconnect?.(error);
-      await this.until(() => this.state.stopping, backoff.next(error?.retryDelay));
+      const wait = this.connection.refusedByStandby(error) ? LEADER_PAUSE : backoff.next(error?.retryDelay);
+      await this.until(() => this.state.stopping, wait);
       if (this.state.stopping) break;
     }
     return undefined;
@@ -173,7 +173,7 @@ export class Subscriber {
       this.writable = true;
       this.halfClosed = false;
       this.lastResponse = performance.now();
-      this.stream = new BidiStream(this.channel, 'Subscribe', {
+      this.stream = new BidiStream(this.connection, 'Subscribe', {
         onMessage: (response) => this.onResponse(response),
         onDrain: () => {
           this.writable = true;
@@ -195,8 +195,8 @@ export class Subscriber {
     this.changed();
     if (!silent) return error;
     // The connection may be dead without a sign of it, so the next stream gets a new one.
-    this.channel.close();
-    this.channel = openChannel(this.server);
+    this.connection.close();
+    this.connection = new Connection(this.server);
     return new DuetimeError('UNAVAILABLE', `no sign of life from the server for ${this.silenceMax} ms`);
   }
 

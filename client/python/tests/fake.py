@@ -17,6 +17,9 @@ class FakeStream:
     def stream(self, _: str) -> FakeStream:
         return self
 
+    def refused_by_standby(self, _: Any) -> bool:
+        return False
+
     async def read(self) -> Any:
         answer = await self.answers.get()
         if answer is None:

@@ -71,6 +71,17 @@ TEST_F(DelayClientTest, ACallToACellIsTriedUntilItsDeadlineWhileNobodyLeads) {
   calls_ = 0;
   EXPECT_TRUE(of_cell->Schedule({.topic = "t"}).ok());
   EXPECT_EQ(calls_, kRefusals + 1);
+  // A call that is made once is repeated only after an answer that says that it changed nothing.
+  for (const char* const reason : {"NOT_LEADER", "STARTING"}) {
+    calls_ = 0;
+    server_.On<v1::ScheduleRequest, v1::ScheduleResponse>(
+        [&](const v1::ScheduleRequest&, v1::ScheduleResponse*) {
+          return ++calls_ > 1 ? grpc::Status::OK
+                              : MakeServerError(grpc::StatusCode::UNAVAILABLE, reason);
+        });
+    const auto once = of_cell->Schedule({.topic = "t"}, Repeat::kNever);
+    EXPECT_EQ(once.ok(), std::string(reason) == "NOT_LEADER") << once.status();
+  }
   // No member is there: the call waits for one.
   const auto alone = MakeClient(absl::Milliseconds(300), absl::StrCat(nobody, ",/nobody"));
   EXPECT_FALSE(alone->Schedule({.topic = "t"}).ok());

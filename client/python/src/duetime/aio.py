@@ -41,7 +41,7 @@ CancelResults = list[CancelResult | errors.DuetimeError]
 
 
 class AsyncClient:
-    """Calls to one server, over one connection. Make it within a running event loop, and use it there only.
+    """Calls to one server or one cell. Make it within a running event loop, and use it there only.
 
     Calls raise DuetimeError. Those whose repeat is safe are made again after UNAVAILABLE; the others (a reschedule with an etag,
     creates, deletes, pull) are made once, and their outcome is then unknown."""

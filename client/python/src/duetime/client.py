@@ -81,7 +81,7 @@ class _Loop:
 
 
 class Client:
-    """Calls to one server, over one connection; for any number of threads. AsyncClient documents the methods.
+    """Calls to one server or one cell; for any number of threads. AsyncClient documents the methods.
 
         with Client() as client:
             client.schedule(NewMessage("orders", "remind 17", timedelta(minutes=30), key="order-17"))

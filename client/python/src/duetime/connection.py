@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import re
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -16,7 +17,7 @@ import grpc.aio
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 
-from duetime import errors
+from duetime import cell, errors
 from duetime.v1 import admin_pb2, messages_pb2
 
 _Response = TypeVar("_Response", bound=Message)
@@ -24,7 +25,7 @@ _Response = TypeVar("_Response", bound=Message)
 # A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit of payloads. gRPC's
 # pauses between attempts to connect would grow to 2 minutes; Backoff decides when to try. The proxies of the
 # environment are meant for the web.
-_CHANNEL_OPTIONS = [
+_CHANNEL_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.min_reconnect_backoff_ms", 5_000), ("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1),
@@ -63,6 +64,8 @@ class Waits:
 class Options:
     """What a client needs to know of its server. The certificates are PEM."""
 
+    #: host:port, or unix:/path. Several, "host:port,host:port", are the members of a cell: calls, streams and subscribers go
+    #: to the member that leads.
     server: str = "127.0.0.1:7788"
     #: Use TLS, and trust these certificates (None: those of the system, if tls or a certificate is set).
     tls_ca: bytes | None = None
@@ -86,7 +89,7 @@ _METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageCla
 
 
 class Connection:
-    """A channel, and how to call on it. REQUIRES: used on one event loop only."""
+    """A channel to each server, and how to call the server, or the one that leads. REQUIRES: used on one event loop only."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -101,17 +104,27 @@ class Connection:
         if options.token is not None and not secure:
             raise errors.InvalidArgument("a token requires TLS")
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token is not None else ()
-        # The methods that were called.
-        self._unary: dict[str, Any] = {}
+        # The methods that were called, for each channel.
+        self._unary: dict[tuple[grpc.aio.Channel, str], Any] = {}
+        servers = [server.strip() for server in options.server.split(",")]
+        channel_options = _CHANNEL_OPTIONS
+        if len(servers) > 1:
+            channel_options = _CHANNEL_OPTIONS + cell.CHANNEL_OPTIONS
+            if not all(re.fullmatch(r".+:\d+", server) for server in servers):
+                raise errors.InvalidArgument("each address of several must be host:port")
         if secure:
             credentials = grpc.ssl_channel_credentials(options.tls_ca, options.tls_key, options.tls_cert)
-            self._channel = grpc.aio.secure_channel(options.server, credentials, _CHANNEL_OPTIONS)
+            self._channels = [grpc.aio.secure_channel(server, credentials, channel_options) for server in servers]
         else:
-            self._channel = grpc.aio.insecure_channel(options.server, _CHANNEL_OPTIONS)
+            self._channels = [grpc.aio.insecure_channel(server, channel_options) for server in servers]
+        self._cell = cell.Cell(self._channels) if len(servers) > 1 else None
 
     async def close(self) -> None:
         self._closed = True
-        await self._channel.close()
+        if self._cell is not None:
+            self._cell.close()
+        for channel in self._channels:
+            await channel.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -121,27 +134,46 @@ class Connection:
         """Opens a stream in both directions."""
         self._require_open()
         path, response = _METHODS[name]
-        return self._channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
-            metadata=self._metadata)
 
-    async def call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True,
-                   extra: float = 0) -> tuple[_Response, int]:
-        """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too."""
-        self._require_open()
-        if self.options.timeout <= timedelta(0):
-            raise errors.DeadlineExceeded("the timeout of the call is not positive")
-        method = self._unary.get(name)
+        def call(channel: grpc.aio.Channel) -> Any:
+            return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
+                metadata=self._metadata)
+        return call(self._channels[0]) if self._cell is None else cell.LeaderStream(self._cell, call)
+
+    def refused_by_standby(self, error: errors.DuetimeError | None) -> bool:
+        """True if another member leads. The call changed nothing, so any call may be made again."""
+        return self._cell is not None and error is not None and error.reason == "NOT_LEADER"
+
+    async def _unary_method(self, name: str, kind: type[Message], end: float) -> Any:
+        channel = self._channels[0]
+        if self._cell is not None:
+            try:
+                async with asyncio.timeout(end - time.monotonic()):
+                    channel = await self._cell.leader()
+            except TimeoutError:
+                raise errors.DeadlineExceeded("no member of the cell led before the deadline") from None
+        method = self._unary.get((channel, name))
         if method is None:
             path, response = _METHODS[name]
             assert response is kind
-            method = self._unary[name] = self._channel.unary_unary(path, request_serializer=_serialize,
-                                                                   response_deserializer=response.FromString)
+            method = self._unary[channel, name] = channel.unary_unary(path, request_serializer=_serialize,
+                                                                      response_deserializer=response.FromString)
+        return method
+
+    async def call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True,
+                   extra: float = 0) -> tuple[_Response, int]:
+        """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too,
+        without those that a standby refused."""
+        self._require_open()
+        if self.options.timeout <= timedelta(0):
+            raise errors.DeadlineExceeded("the timeout of the call is not positive")
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
         waits = Waits(self.options.backoff)
         tries = 0
         while True:
             tries += 1
             try:
+                method = await self._unary_method(name, kind, end)
                 return await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata), tries
             except grpc.aio.AioRpcError as error:
                 failure = errors.from_rpc(error)
@@ -150,8 +182,12 @@ class Connection:
                 if task is not None and task.cancelling():
                     raise
                 raise errors.Cancelled("the client was closed during the call") from None
-            wait = waits.next(failure.retry_delay)
-            again = repeat and isinstance(failure, errors.Unavailable) and tries < self.options.attempts_max
+            if self.refused_by_standby(failure):
+                tries -= 1
+                wait, again = cell.LEADER_PAUSE, True
+            else:
+                wait = waits.next(failure.retry_delay)
+                again = repeat and isinstance(failure, errors.Unavailable) and tries < self.options.attempts_max
             if not again or time.monotonic() + wait >= end:
                 raise failure
             await asyncio.sleep(wait)

@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 
 from duetime import errors, pb
+from duetime.cell import LEADER_PAUSE
 from duetime.connection import Backoff, Connection, Waits
 from duetime.messages import Settlement, duration
 from duetime.subscriber_state import Counts, SubscriberState
@@ -179,7 +180,10 @@ class AsyncSubscriber:
                     waits.reset()
                 if self._options.on_disconnect is not None:
                     self._options.on_disconnect(error)
-                end = time.monotonic() + waits.next(error.retry_delay if error is not None else None)
+                wait = LEADER_PAUSE
+                if not self._connection.refused_by_standby(error):
+                    wait = waits.next(error.retry_delay if error is not None else None)
+                end = time.monotonic() + wait
                 while not self._state.stopping and time.monotonic() < end:
                     await self._state.wait_change(end - time.monotonic())
         finally:

@@ -23,7 +23,7 @@ final class Caller {
     RETURN
   }
 
-  /** Makes the result of a call from its answer and the number of its tries. */
+  /** Makes the result of a call from its answer and the number of its tries, without those that a standby refused. */
   interface ResultOf<A, T> {
     T make(A answer, int tries);
   }
@@ -104,9 +104,11 @@ final class Caller {
     }
 
     private void failed(DuetimeException error) {
-      boolean repeat = error instanceof DuetimeException.Unavailable && rule == OnUnavailable.REPEAT
-          && tries < options.attemptsMax() && !connection.isClosed();
-      long wait = repeat ? backoff.next(error.retryDelay().orElse(Duration.ZERO)) : 0;
+      boolean refused = connection.refusedByStandby(error);
+      if (refused) tries--;
+      boolean repeat = !connection.isClosed() && (refused || error instanceof DuetimeException.Unavailable
+          && rule == OnUnavailable.REPEAT && tries < options.attemptsMax());
+      long wait = refused ? Cell.PAUSE_NANOS : repeat ? backoff.next(error.retryDelay().orElse(Duration.ZERO)) : 0;
       if (!repeat || wait >= end - System.nanoTime()) {
         future.completeExceptionally(error);
         return;

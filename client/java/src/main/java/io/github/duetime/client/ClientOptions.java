@@ -24,6 +24,10 @@ public final class ClientOptions {
     return from.target;
   }
 
+  boolean isCell() {
+    return from.target.contains(",");
+  }
+
   Path tlsCa() {
     return from.tlsCa;
   }
@@ -82,7 +86,10 @@ public final class ClientOptions {
       backoff = from.backoff;
     }
 
-    /** Sets the server: {@code host:port} or {@code unix:/path/to.sock}. */
+    /**
+     * Sets the server: {@code host:port} or {@code unix:/path/to.sock}. Several, {@code host:port,host:port}, are the
+     * members of a cell: calls, streams and subscribers go to the member that leads.
+     */
     public Builder target(String value) {
       target = Objects.requireNonNull(value);
       return this;

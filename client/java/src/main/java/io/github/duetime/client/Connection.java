@@ -12,16 +12,18 @@ import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
+import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.TlsChannelCredentials;
 import java.io.IOException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
-/** A channel of gRPC to the server of the options, and its settings. Connects at the first call. Thread-safe. */
+/** A channel of gRPC to the server or the cell of the options, and its settings. Connects at the first call. Thread-safe. */
 final class Connection implements AutoCloseable {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
@@ -33,20 +35,26 @@ final class Connection implements AutoCloseable {
   // The server allows a ping every 10 s.
   private static final int KEEPALIVE_SECONDS = 30;
   private static final int KEEPALIVE_TIMEOUT_SECONDS = 10;
+  // A member whose machine vanished is found sooner, because another one takes over.
+  private static final int MEMBER_KEEPALIVE_SECONDS = 15;
+  private static final int MEMBER_KEEPALIVE_TIMEOUT_SECONDS = 3;
 
   private final ManagedChannel managed;
   private final Channel channel;
+  private final boolean toCell;
   private final AtomicLong woken = new AtomicLong(System.nanoTime() - WAKE_NANOS);
 
-  private Connection(ManagedChannel managed, Channel channel) {
+  private Connection(ManagedChannel managed, Supplier<String> token, boolean toCell) {
     this.managed = managed;
-    this.channel = channel;
+    this.channel = token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token));
+    this.toCell = toCell;
+    if (toCell) keepTrying();
   }
 
   /** Opens a channel. Throws INVALID_ARGUMENT if the target is none, or a TLS file is bad or cannot be read. */
   static Connection open(ClientOptions options) {
     try {
-      return of(channelTo(options), options.token());
+      return new Connection(channelTo(options), options.token(), options.isCell());
     } catch (IOException | RuntimeException e) {
       // gRPC throws several types, and what it opens depends on the options only.
       throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, "cannot use the server or its TLS files: " + e.getMessage(), e);
@@ -54,10 +62,15 @@ final class Connection implements AutoCloseable {
   }
 
   private static ManagedChannel channelTo(ClientOptions options) throws IOException {
-    return Grpc.newChannelBuilder(options.target(), credentials(options))
+    ManagedChannelBuilder<?> builder = options.isCell()
+        ? Grpc.newChannelBuilder(Cell.target(options.target()), credentials(options))
+            .defaultServiceConfig(Cell.FOLLOW_THE_LEADER)
+        : Grpc.newChannelBuilder(options.target(), credentials(options));
+    return builder
         .maxInboundMessageSize(RECEIVE_BYTES_MAX)
-        .keepAliveTime(KEEPALIVE_SECONDS, TimeUnit.SECONDS)
-        .keepAliveTimeout(KEEPALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTime(options.isCell() ? MEMBER_KEEPALIVE_SECONDS : KEEPALIVE_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTimeout(
+            options.isCell() ? MEMBER_KEEPALIVE_TIMEOUT_SECONDS : KEEPALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
         // Caller repeats calls.
         .disableRetry()
         // Ignores the proxy settings of the environment, because they are meant for the web.
@@ -67,7 +80,7 @@ final class Connection implements AutoCloseable {
 
   /** Returns a connection on this channel, for tests without a network too. */
   static Connection of(ManagedChannel managed, Supplier<String> token) {
-    return new Connection(managed, token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token)));
+    return new Connection(managed, token, false);
   }
 
   private static ChannelCredentials credentials(ClientOptions options) throws IOException {
@@ -84,6 +97,18 @@ final class Connection implements AutoCloseable {
 
   boolean isClosed() {
     return managed.isShutdown();
+  }
+
+  /** Returns true if another member leads. The call changed nothing, so any call may be made again. */
+  boolean refusedByStandby(DuetimeException error) {
+    return toCell && error.reason().equals("NOT_LEADER");
+  }
+
+  /** Tries each second to reach the members that are not connected, because one of them may lead next. */
+  private void keepTrying() {
+    if (managed.isShutdown()) return;
+    managed.resetConnectBackoff();
+    CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(this::keepTrying);
   }
 
   /** Ends the pause of a channel that could not connect, so that the next call makes it try again. */

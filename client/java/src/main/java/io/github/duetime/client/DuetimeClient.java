@@ -37,7 +37,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * A client of one server, over one connection. It schedules, finds, moves and cancels messages, receives them call by
+ * A client of one server or one cell. It schedules, finds, moves and cancels messages, receives them call by
  * call, and opens everything else: {@link #admin()}, {@link #openScheduleStream}, {@link #subscriber}.
  *
  * <p>A call blocks until its answer or its deadline, and throws {@link DuetimeException}. Its form {@code ...Async}

@@ -161,7 +161,8 @@ public final class Subscriber implements AutoCloseable {
         }
         // A stream that lived longer than the longest wait starts the backoff anew.
         if (System.nanoTime() - opened > options.backoff.max().toNanos()) backoff.reset();
-        long wait = backoff.next(end.retryDelay().orElse(Duration.ZERO));
+        long wait = connection.refusedByStandby(end)
+            ? Cell.PAUSE_NANOS : backoff.next(end.retryDelay().orElse(Duration.ZERO));
         if (!state.pause(0)) return;
         options.onDisconnect.accept(end);
         if (!state.pause(wait)) return;
