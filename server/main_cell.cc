@@ -58,7 +58,7 @@ class StoreState final : public cell::AppliedState {
 // group_bytes_max, one request, and the dead letters of a step. A mailbox must hold the largest
 // request.
 uint64_t EntryBytesMax(const config::Config& config) {
-  return config.node.group.bytes_max + config.node.mailbox.bytes_max +
+  return 2 * config.node.group.bytes_max + config.node.mailbox.bytes_max +
          config.server.limits.batch_bytes_max;
 }
 
@@ -151,7 +151,7 @@ class Membership::Impl {
       if (absl::IsOutOfRange(leads.status())) return Fetch(leads.status());
       if (!leads.ok()) return leads.status();
       if (!*leads) {
-        Show(member_.leader().address);
+        Show(HearsTheLeader() ? member_.leader().address : "");
         Report();
         continue;
       }
@@ -173,6 +173,18 @@ class Membership::Impl {
     return absl::AbortedError("another member began to lead");
   }
 
+  // False if nothing new has come for so long that this member cannot read the log: a leader writes
+  // all the time, and a silent one is replaced.
+  bool HearsTheLeader() {
+    constexpr uint64_t kSuspectsMax = 10;
+    const uint64_t now_ms = clock_->Read().mono_ms;
+    if (std::exchange(heard_offset_, member_.place().offset) != member_.place().offset ||
+        heard_ms_ == 0) {
+      heard_ms_ = now_ms;
+    }
+    return now_ms - heard_ms_ < kSuspectsMax * config_.cell.cell_suspect_ms;
+  }
+
   // The log begins after this member's place. Returns ABORTED once a checkpoint is there.
   absl::Status Fetch(const absl::Status& why) {
     const auto stopped = [this] { return stopping_.load(); };
@@ -181,7 +193,7 @@ class Membership::Impl {
       const absl::StatusOr<std::string> leader =
           cell::FindLeader(log_.get(), state_.place(), stopped);
       if (!leader.ok()) return leader.status();
-      Show(*leader);
+      // It is not shown, because this member does not follow it yet.
       const absl::Status fetched =
           FetchCheckpoint(config_, {.address = *leader, .before = state_.place()}, stopped);
       if (fetched.ok()) return absl::AbortedError("a checkpoint was fetched");
@@ -249,8 +261,10 @@ class Membership::Impl {
   StoreState state_;
   cell::Member member_;
   std::atomic<bool> stopping_{false};
-  // Confined to the thread: when the next report is due.
+  // Confined to the thread: when the next report is due, and where and when it read last.
   uint64_t report_ms_ = 0;
+  uint64_t heard_offset_ = 0;
+  uint64_t heard_ms_ = 0;
 
   base::Mutex mutex_;
   base::CondVar wake_;

@@ -170,6 +170,7 @@ metrics::Readings ReadAll(const Measured& from) {
     };
     readings.cell = {
         .leads = from.grpc->NotReady().empty(),
+        .trim_fails = from.roster->trim_fails(),
         .epoch = from.store->epoch(),
         .applied_offset = from.store->applied_offset(),
         .members = static_cast<uint64_t>(std::count_if(members.begin(), members.end(), is_recent))};

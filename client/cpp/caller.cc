@@ -48,6 +48,7 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
     const ErrorInfo info = GetErrorInfo(status);
     // Such a call changed nothing, so even one that is made once may be repeated.
     const bool elsewhere = several_ && info.reason == "NOT_LEADER";
+    if (elsewhere) --*tries;
     if (!absl::IsUnavailable(status) || (on_unavailable == OnUnavailable::kReturn && !elsewhere) ||
         (!several_ && *tries >= options_.attempts_max)) {
       return status;

@@ -124,15 +124,19 @@ class Subscriber::Impl {
           backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
       if (!state_.Running()) return;
       if (options_.on_disconnect) options_.on_disconnect(status);
-      if (!PauseBeforeNext(wait)) return;
+      if (!PauseBeforeNext(status, wait)) return;
     }
   }
 
-  // Waits before the next stream. Returns false as soon as a stop is requested. With several
-  // addresses, the wait ends early once one of them leads, and a thread waits in gRPC: without one,
-  // gRPC reads its connections every five seconds only, and so learns that late who leads.
-  bool PauseBeforeNext(absl::Duration wait) {
-    if (!HasSeveralAddresses(options_.server.target)) return state_.Pause(wait);
+  // Waits before the next stream. Returns false as soon as a stop is requested. After a change of
+  // leader in a cell, the wait ends early once a member leads, and a thread waits in gRPC: without
+  // one, gRPC reads its connections every five seconds only, and so learns that late who leads.
+  bool PauseBeforeNext(const absl::Status& status, absl::Duration wait) {
+    const std::string reason = GetErrorInfo(status).reason;
+    const bool leader_changes = HasSeveralAddresses(options_.server.target) &&
+                                absl::IsUnavailable(status) &&
+                                (reason.empty() || reason == "NOT_LEADER" || reason == "DRAINING");
+    if (!leader_changes) return state_.Pause(wait);
     const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
     if (!state_.Pause(std::min(wait, kLookEvery))) return false;
     while (state_.Running() && std::chrono::steady_clock::now() < deadline) {

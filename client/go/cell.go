@@ -23,7 +23,7 @@ const (
 		"methodConfig": [{"name": [{}], "waitForReady": true}]}`
 	// The pause after NOT_LEADER. The health of the new leader arrives meanwhile.
 	leaderPause = 50 * time.Millisecond
-	// Find a member whose machine vanished. The server allows a ping every 10 s.
+	// Find a member whose machine vanished. The server allows a ping every second.
 	memberPing    = 15 * time.Second
 	memberPingMax = 3 * time.Second
 )

@@ -13,7 +13,7 @@ namespace duetime::kafka {
 
 // Asks the brokers to remove the entries before `offset`, and waits for their answer. Errors as
 // KafkaLog. Any thread. Makes a client of its own: a broker answers the requests of a connection in
-// their order, and this one takes it half a second, in which appends would wait. Cost: up to two
+// their order, and this one takes it half a second, in which appends would wait. Cost: up to four
 // seconds.
 absl::Status TrimTopic(const KafkaOptions& options, uint64_t offset);
 

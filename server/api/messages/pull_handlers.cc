@@ -168,7 +168,7 @@ class SettledTokens final : public StreamSink, public StateListener {
   }
   void OnServingState() override {
     if (worker_->context().state.load() != ServingState::kStorageFailed || !waiting_) return;
-    status_ = worker_->context().FailedError();
+    status_ = base::StorageFailedError();
     std::exchange(waiting_, {}).resume();
   }
   void OnSweep() override {}

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 #: A channel with these options is ready while the health of its server is SERVING, which means that the server leads. Pings
-#: find a server whose machine vanished; the server allows one every 10 s.
+#: find a server whose machine vanished; the server allows one every second.
 CHANNEL_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}],'
                             ' "healthCheckConfig": {"serviceName": "duetime.v1.Messages"}}'),
