@@ -27,8 +27,8 @@ void Roster::Note(RosterEntry entry) {
   const base::MutexLock lock(&mutex_);
   std::string name = entry.report.name;
   members_.insert_or_assign(std::move(name), std::move(entry));
-  std::erase_if(members_, [this](const auto& member) {
-    return member.second.report_ms + kForgetMs < now_ms_;
+  std::erase_if(members_, [now_ms = now_ms_](const auto& member) {
+    return member.second.report_ms + kForgetMs < now_ms;
   });
 }
 
@@ -51,7 +51,9 @@ std::optional<uint64_t> Roster::TrimTo(uint64_t keep_ms) {
   if (offsets.size() < 2) return std::nullopt;
   std::sort(offsets.begin(), offsets.end(), std::greater<>());
   marks_.push_back({.time_ms = now_ms_, .offset = offsets[1]});
-  const auto is_old = [&](const Mark& mark) { return mark.time_ms + keep_ms <= now_ms_; };
+  const auto is_old = [keep_ms, now_ms = now_ms_](const Mark& mark) {
+    return mark.time_ms + keep_ms <= now_ms;
+  };
   while (marks_.size() > 1 && is_old(marks_[1])) marks_.pop_front();
   if (!is_old(marks_.front())) return std::nullopt;
   return std::min_element(marks_.begin(), marks_.end(),
