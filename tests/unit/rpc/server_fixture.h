@@ -203,6 +203,7 @@ class ServerTest : public ::testing::Test {
     auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+    if (roster_ != nullptr) server_->JoinCell("a", roster_);
     const absl::Status listening = server_->Listen();
     ASSERT_TRUE(listening.ok()) << listening;
     channel_ = grpc::CreateChannel(server_->addresses()[0], grpc::InsecureChannelCredentials());
@@ -291,6 +292,8 @@ class ServerTest : public ::testing::Test {
   std::unique_ptr<storage::MemoryDisk> disk_;
   std::unique_ptr<storage::MemoryStore> store_;
   std::unique_ptr<runtime::Backups> backups_;
+  // Set before Listen: the server is the member "a" of a cell.
+  const cell::Roster* roster_ = nullptr;
   std::unique_ptr<api::Server> server_;
   std::unique_ptr<runtime::Node> node_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -42,6 +42,8 @@ class UnaryTest : public ServerTest {
     EXPECT_TRUE(admin_->ServerInfo(NewContext().get(), {}, &response).ok());
     return response;
   }
+
+  cell::Roster members_;
 };
 
 TEST_F(UnaryTest, SaysThatItIsStarting) {
@@ -75,25 +77,29 @@ TEST_F(UnaryTest, AStandbySaysWhoLeadsUntilItLeadsItself) {
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
 }
 
+TEST_F(UnaryTest, AServerThatIsAloneHasNoCell) {
+  Start();
+  EXPECT_FALSE(Info().has_cell());
+  v1::HandOverResponse response;
+  EXPECT_EQ(ReasonOf(admin_->HandOver(NewContext().get(), {}, &response)), "NOT_IN_CELL");
+}
+
 TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
-  cell::Roster roster;
-  Listen(DefaultOptions());
+  roster_ = &members_;
+  Start();
   const auto hand_over = [this] {
     v1::HandOverResponse response;
     const grpc::Status status = admin_->HandOver(NewContext().get(), {}, &response);
     return status.ok() ? "OK" : ReasonOf(status);
   };
-  Serve();
-  EXPECT_FALSE(Info().has_cell());
-  EXPECT_EQ(hand_over(), "NOT_IN_CELL");
-  server_->JoinCell("a", &roster);
   EXPECT_EQ(Info().cell().member(), "a");
   const auto report = [&](const char* name, uint64_t time_ms) {
-    roster.NoteTime(time_ms);
-    roster.Note({.report = {.name = name, .address = "host:1", .leads = true, .durable_offset = 9},
-                 .epoch = 3,
-                 .groups = 8,
-                 .report_ms = time_ms});
+    members_.NoteTime(time_ms);
+    members_.Note(
+        {.report = {.name = name, .address = "host:1", .leads = true, .durable_offset = 9},
+         .epoch = 3,
+         .groups = 8,
+         .report_ms = time_ms});
   };
   report("a", 50'000);
   EXPECT_EQ(hand_over(), "NO_STANDBY");
