@@ -27,8 +27,8 @@ namespace {
 constexpr std::chrono::milliseconds kTryAgain{500};
 // How often a new leader looks whether it may serve, and appends so that others see it.
 constexpr std::chrono::milliseconds kBeginEvery{50};
-// How often a member reports what it has on disk, and how often a leader looks whether it must, and
-// what of the log may go.
+// How often a member reports what it has on disk, and how often a leader trims the log. It looks at
+// the time every kTendEvery.
 constexpr uint64_t kReportEveryMs = 5'000;
 constexpr std::chrono::milliseconds kTendEvery{500};
 constexpr uint64_t kTrimEveryMs = 60'000;

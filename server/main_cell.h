@@ -33,8 +33,8 @@ class Membership {
   // True once this member leads, or cannot go on: then status() is the error. Tells `server` who
   // leads meanwhile.
   bool Decided(api::Server* server);
-  // OK if this member leads. ABORTED: it must begin again with what is in the data directory. Such
-  // is the end of a member whose place in the log was removed, once it has fetched a checkpoint.
+  // OK if this member leads. ABORTED: another member began to lead, or this member has fetched a
+  // checkpoint; the caller opens the data directory again and begins a new membership.
   absl::Status status() const;
 
   // A leader removes nothing from the log while this returns true. Any thread may ask. REQUIRES:
@@ -43,7 +43,8 @@ class Membership {
   // Ends the reports to the log and its trims.
   void EndTending();
 
-  // True while the log lets this member lead, whatever its node can do. REQUIRES: nobody appends.
+  // True while this member's epoch is the last one, also if its node has failed. REQUIRES: no
+  // append runs.
   bool leads() const;
   // REQUIRES: this member leads.
   storage::Journal* journal();

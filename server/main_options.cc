@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <spdlog/spdlog.h>
 #include <string>
 #include <sys/stat.h>
@@ -164,16 +165,13 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.log_lines_lost = runtime::LogLinesLost();
   if (from.roster != nullptr) {
     const std::vector<cell::RosterEntry> members = from.roster->List();
-    const auto is_recent = [](const auto& member) {
-      constexpr uint64_t kRecentMs = 30'000;
-      return member.age_ms <= kRecentMs;
-    };
     readings.cell = {
         .leads = from.grpc->NotReady().empty(),
         .trim_fails = from.roster->trim_fails(),
         .epoch = from.store->epoch(),
         .applied_offset = from.store->applied_offset(),
-        .members = static_cast<uint64_t>(std::count_if(members.begin(), members.end(), is_recent))};
+        .members = static_cast<uint64_t>(std::count_if(members.begin(), members.end(),
+                                                       std::mem_fn(&cell::RosterEntry::present)))};
   }
   if (const access::AccessControl* access = from.guards.access; access != nullptr) {
     readings.access_unauthenticated = access->unauthenticated.load(std::memory_order_relaxed);

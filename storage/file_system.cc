@@ -61,6 +61,17 @@ absl::StatusOr<uint64_t> FreeBytes(const std::string& path) {
   return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
+absl::Status CheckRoomForStore(const std::string& path, uint64_t bytes) {
+  // Beside the bytes: logs, and tables that compactions replace.
+  constexpr uint64_t kMoreBytes = uint64_t{256} << 20;
+  const absl::StatusOr<uint64_t> free = FreeBytes(path);
+  if (!free.ok()) return free.status();
+  const uint64_t needed = bytes + kMoreBytes;
+  if (*free >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " has ", *free, " bytes of free space; ", needed, " are needed"));
+}
+
 absl::Status ProbeDirectory(const std::string& path, uint64_t bytes) {
   constexpr size_t kFiles = 64;
   std::vector<int> open;

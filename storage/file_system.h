@@ -28,6 +28,10 @@ absl::Status TruncateFile(const std::string& path, uint64_t size);
 // Bytes that an unprivileged user may still write to the file system of `path`.
 absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
 
+// FAILED_PRECONDITION if the file system of `path` has no room for a store of `bytes`, its logs and
+// compactions.
+absl::Status CheckRoomForStore(const std::string& path, uint64_t bytes);
+
 // Returns OK if the process may now open 64 more files, and write `bytes` into a new file of the
 // directory. Leaves nothing behind.
 absl::Status ProbeDirectory(const std::string& path, uint64_t bytes);

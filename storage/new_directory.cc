@@ -14,10 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the new directory needs beside the bytes of the old one: logs, and tables that compactions
-// replace.
-constexpr uint64_t kNewDirectoryRoomBytes = uint64_t{256} << 20;
-
 // Empty but for lost+found, which a fresh ext4 file system has at its top.
 bool HoldsNothing(const std::string& directory) {
   std::error_code error;
@@ -58,12 +54,7 @@ NewDirectory::~NewDirectory() {
 }
 
 absl::Status NewDirectory::CheckRoom(uint64_t bytes) const {
-  const absl::StatusOr<uint64_t> free = FreeBytes(into_);
-  if (!free.ok()) return free.status();
-  const uint64_t needed = bytes + kNewDirectoryRoomBytes;
-  if (*free >= needed) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(into_, " has ", *free, " bytes of free space; ", needed, " are needed"));
+  return CheckRoomForStore(into_, bytes);
 }
 
 absl::Status NewDirectory::Publish() {

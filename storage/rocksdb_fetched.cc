@@ -26,12 +26,8 @@ constexpr absl::string_view kFetched = "/fetched";
 constexpr absl::string_view kTables = "/tables";
 constexpr absl::string_view kStore = "/store";
 constexpr absl::string_view kComplete = "/complete";
-// What a store needs beside its bytes.
-constexpr uint64_t kRoomBytes = uint64_t{256} << 20;
 // More than any store has: so that sums of sizes do not overflow.
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 50;
-
-std::string PathOf(absl::string_view a, absl::string_view b) { return absl::StrCat(a, b); }
 
 absl::Status RemoveAll(const std::string& path) {
   std::error_code error;
@@ -66,15 +62,6 @@ absl::StatusOr<uint64_t> KeepTables(const std::string& tables,
   return kept;
 }
 
-absl::Status CheckRoomFor(const std::string& path, uint64_t bytes) {
-  const absl::StatusOr<uint64_t> free = FreeBytes(path);
-  if (!free.ok()) return free.status();
-  const uint64_t needed = bytes + kRoomBytes;
-  if (*free >= needed) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, " has ", *free, " bytes of free space; ", needed, " are needed"));
-}
-
 bool IsHex(absl::string_view id) {
   return std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
@@ -85,7 +72,7 @@ bool IsPathOfCheckpoint(absl::string_view path) {
          path.find('/', 3) == absl::string_view::npos;
 }
 
-// Moves `name` from one directory to another, over what is there.
+// Renames `from` to `to`, and first removes what has that name.
 absl::Status Move(const std::string& from, const std::string& to) {
   const absl::StatusOr<bool> there = Exists(from);
   if (!there.ok()) return there.status();
@@ -101,13 +88,14 @@ absl::Status Move(const std::string& from, const std::string& to) {
 
 absl::StatusOr<FetchedDirectory> FetchedDirectory::Begin(const std::string& data_dir,
                                                          const std::vector<CheckpointFile>& files) {
-  FetchedDirectory made(PathOf(data_dir, kFetched));
+  FetchedDirectory made(absl::StrCat(data_dir, kFetched));
   for (const absl::string_view left : {kComplete, kStore}) {
-    if (absl::Status status = RemoveAll(PathOf(made.path_, left)); !status.ok()) return status;
+    if (absl::Status status = RemoveAll(absl::StrCat(made.path_, left)); !status.ok())
+      return status;
   }
-  const std::string store = PathOf(made.path_, kStore);
+  const std::string store = absl::StrCat(made.path_, kStore);
   for (const std::string& path :
-       {made.path_, PathOf(made.path_, kTables), store, PathOf(store, "/db")}) {
+       {made.path_, absl::StrCat(made.path_, kTables), store, absl::StrCat(store, "/db")}) {
     if (absl::Status status = CreateDirectory(path); !status.ok()) return status;
   }
   uint64_t bytes = 0;
@@ -115,9 +103,9 @@ absl::StatusOr<FetchedDirectory> FetchedDirectory::Begin(const std::string& data
     if (file.bytes > kFileBytesMax) return absl::InvalidArgumentError("a file is too large");
     bytes += file.bytes;
   }
-  const absl::StatusOr<uint64_t> kept = KeepTables(PathOf(made.path_, kTables), files);
+  const absl::StatusOr<uint64_t> kept = KeepTables(absl::StrCat(made.path_, kTables), files);
   if (!kept.ok()) return kept.status();
-  if (absl::Status status = CheckRoomFor(made.path_, bytes - std::min(bytes, *kept));
+  if (absl::Status status = CheckRoomForStore(made.path_, bytes - std::min(bytes, *kept));
       !status.ok()) {
     return status;
   }
@@ -173,7 +161,7 @@ absl::Status FetchedDirectory::Store(const CheckpointFile& file, const ReadPart&
 
 absl::Status FetchedDirectory::CheckPlace(RocksDbStoreOptions options,
                                           const LogPlace& before) const {
-  options.data_dir = PathOf(path_, kStore);
+  options.data_dir = absl::StrCat(path_, kStore);
   options.use = RocksDbStoreOptions::Use::kInCell;
   options.create_if_missing = false;
   const auto store = RocksDbStore::Open(options);
@@ -192,7 +180,7 @@ absl::Status FetchedDirectory::CheckPlace(RocksDbStoreOptions options,
 }
 
 absl::Status FetchedDirectory::Publish(RocksDbStoreOptions options, const LogPlace& before) {
-  const std::string store = PathOf(path_, kStore);
+  const std::string store = absl::StrCat(path_, kStore);
   std::string fault;
   // An older format is brought to the newest here, because only that can be verified.
   absl::Status status = CheckPlace(std::move(options), before);
@@ -207,30 +195,31 @@ absl::Status FetchedDirectory::Publish(RocksDbStoreOptions options, const LogPla
         absl::StrCat("what was fetched is damaged: ", fault.empty() ? status.message() : fault));
   }
   if (!status.ok()) return status;
-  const std::string complete = PathOf(path_, kComplete);
+  const std::string complete = absl::StrCat(path_, kComplete);
   return Write(complete, 0, [](uint64_t) { return std::string(); }).ok()
              ? SyncParentDirectory(complete)
              : SystemError("create", complete, errno);
 }
 
 absl::Status TakeFetched(const std::string& data_dir) {
-  const std::string fetched = PathOf(data_dir, kFetched);
-  const std::string complete = PathOf(fetched, kComplete);
+  const std::string fetched = absl::StrCat(data_dir, kFetched);
+  const std::string complete = absl::StrCat(fetched, kComplete);
   const absl::StatusOr<bool> there = Exists(complete);
   if (!there.ok()) return there.status();
   if (!*there) {
     // Either an attempt goes on later, or a crash came between the last two steps below.
-    const absl::StatusOr<bool> goes_on = Exists(PathOf(fetched, kStore));
+    const absl::StatusOr<bool> goes_on = Exists(absl::StrCat(fetched, kStore));
     if (!goes_on.ok()) return goes_on.status();
     return *goes_on ? absl::OkStatus() : RemoveAll(fetched);
   }
   const absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(data_dir);
   if (!lock.ok()) return lock.status();
   for (const absl::string_view name : {"/db", "/witness"}) {
-    const absl::Status status = Move(absl::StrCat(fetched, kStore, name), PathOf(data_dir, name));
+    const absl::Status status =
+        Move(absl::StrCat(fetched, kStore, name), absl::StrCat(data_dir, name));
     if (!status.ok()) return status;
   }
-  if (absl::Status status = RemoveAll(PathOf(fetched, kStore)); !status.ok()) return status;
+  if (absl::Status status = RemoveAll(absl::StrCat(fetched, kStore)); !status.ok()) return status;
   // Until here, the next start begins again.
   if (absl::Status status = RemoveAll(complete); !status.ok()) return status;
   return RemoveAll(fetched);

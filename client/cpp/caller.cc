@@ -40,7 +40,7 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
   }
   for (*tries = 1;; ++*tries) {
     grpc::ClientContext context;
-    // While it waits in here, gRPC looks at its connections, and so learns who leads.
+    // gRPC reads its connections while a call waits for one, and so learns who leads.
     context.set_wait_for_ready(several_);
     context.set_deadline(std::chrono::system_clock::now() +
                          absl::ToChronoMicroseconds(Until(deadline)));

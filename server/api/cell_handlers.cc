@@ -13,9 +13,6 @@
 namespace duetime::api {
 namespace {
 
-// Three reports and a half may be late.
-constexpr uint64_t kStandbyAgeMaxMs = 30'000;
-
 absl::Status CellError(const char* reason, const char* text) {
   return base::MakeError(absl::StatusCode::kFailedPrecondition, text,
                          {.reason = reason, .field = "", .metadata = {}, .retry_after_ms = 0});
@@ -47,7 +44,7 @@ Co<absl::Status> HandOver(ApiWorker& worker, rpc::UnaryCall&, const v1::HandOver
   }
   const std::vector<cell::RosterEntry> members = context.roster->List();
   const bool standby = std::any_of(members.begin(), members.end(), [&](const auto& member) {
-    return member.report.name != context.cell_member && member.age_ms <= kStandbyAgeMaxMs;
+    return member.report.name != context.cell_member && member.present();
   });
   if (!standby) {
     co_return CellError("NO_STANDBY", "no other member of the cell has reported in 30 s");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a member tells of its cell, and the handler of Admin.HandOver.
+// The cell in the answer of Admin.ServerInfo, and the handler of Admin.HandOver.
 #pragma once
 
 #include "absl/status/status.h"

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "server/cell/member_report.h"
 #include "storage/journal_record.h"
@@ -22,9 +21,7 @@ absl::StatusOr<std::optional<std::string>> LeaderOf(const LogEntry& entry, const
         "this is not the log that this member has applied: it is that of another cell, or was made "
         "anew");
   }
-  const auto group = storage::DecodeJournalGroup(entry.bytes);
-  if (!group.ok() || group->size() != 1 || group->front().size() != 1) return std::nullopt;
-  const auto report = DecodeReport(group->front().front().value);
+  const auto report = DecodeReport(entry.bytes);
   if (!report.has_value() || !report->leads) return std::nullopt;
   return report->address;
 }

@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+
+#include "server/cell/applied_state.h"
 
 namespace duetime::cell {
 
@@ -25,20 +23,11 @@ struct MemberReport {
   uint64_t durable_offset = 0;
 };
 
-// Four lines; later versions may add some. REQUIRES: name and address have no line break.
-inline std::string EncodeReport(const MemberReport& report) {
-  return absl::StrCat(report.name, "\n", report.address, "\n", report.leads ? 1 : 0, "\n",
-                      report.durable_offset);
-}
+// The bytes of an entry of the log (JournalRecordHead::Kind::kReport) from a member at `place`.
+// Later versions may add to them. REQUIRES: name and address have no line break.
+std::string EncodeReport(const MemberReport& report, const LogPlace& place);
 
-inline std::optional<MemberReport> DecodeReport(absl::string_view bytes) {
-  const std::vector<absl::string_view> lines = absl::StrSplit(bytes, '\n');
-  MemberReport report;
-  if (lines.size() < 4 || !absl::SimpleAtoi(lines[3], &report.durable_offset)) return std::nullopt;
-  report.name = std::string(lines[0]);
-  report.address = std::string(lines[1]);
-  report.leads = lines[2] == "1";
-  return report;
-}
+// REQUIRES: DecodeJournalRecordHead has accepted the bytes as kReport.
+std::optional<MemberReport> DecodeReport(absl::string_view bytes);
 
 }  // namespace duetime::cell

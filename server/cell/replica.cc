@@ -41,9 +41,7 @@ absl::Status Replica::Begin() {
 
 void Replica::TakeReport(const LogEntry& entry, const JournalRecordHead& head) {
   if (roster_ == nullptr || head.log != place_.log) return;
-  const absl::StatusOr<std::vector<RecordBatch>> group = storage::DecodeJournalGroup(entry.bytes);
-  if (!group.ok() || group->size() != 1 || group->front().size() != 1) return;
-  if (auto report = DecodeReport(group->front().front().value)) {
+  if (auto report = DecodeReport(entry.bytes)) {
     roster_->Note({.report = *std::move(report),
                    .epoch = head.epoch,
                    .groups = head.number,

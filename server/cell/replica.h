@@ -30,9 +30,9 @@ namespace duetime::cell {
 //
 // An author has read everything on which its numbers build. So an entry with numbers too high, or a
 // group with a number from before its epoch, proves that this member has read another log than the
-// author. The member must stop: it would lead without accepted groups. So must one that finds
-// entries of another log, or that does not find the last entry that it has applied: somebody gave
-// it another topic, or made the topic anew.
+// author. The member must stop: it would lead without accepted groups. A member must also stop
+// if it finds entries of another log, or does not find the last entry that it has applied: its
+// configuration names another topic, or the topic was deleted and created again.
 //
 // Thread safety: one thread at a time.
 class Replica {

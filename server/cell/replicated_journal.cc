@@ -3,12 +3,10 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 
 #include "storage/message_id.h"
-#include "storage/types.h"
 
 namespace duetime::cell {
 
@@ -94,16 +92,7 @@ void ReplicatedJournal::PostReport() {
   }
   // Not after StopServing.
   report->leads = leads_.has_value() && MayServe(MonoMs());
-  const LogPlace& place = replica_->place();
-  const std::vector<storage::RecordBatch> group = {
-      {{.type = storage::RecordType::kObject,
-        .shard = storage::kNoShard,
-        .kind = static_cast<uint8_t>(storage::ObjectKind::kCell),
-        .name = "report",
-        .value = EncodeReport(*report)}}};
-  log_->Post(storage::EncodeJournalRecord(
-      {.kind = Kind::kReport, .epoch = place.epoch, .number = place.groups, .log = place.log},
-      group));
+  log_->Post(EncodeReport(*report, replica_->place()));
 }
 
 void ReplicatedJournal::StopLeading() {

@@ -24,6 +24,10 @@ struct RosterEntry {
   // The time of the report by the log's clock, and how old it is by that clock.
   uint64_t report_ms = 0;
   uint64_t age_ms = 0;
+
+  // Six reports would have come in this time.
+  static constexpr uint64_t kPresentMs = 30'000;
+  bool present() const { return age_ms <= kPresentMs; }
 };
 
 // Compares no clocks of members: all times are those that the log gives its entries.
@@ -50,7 +54,8 @@ class Roster {
   // away for less goes on with the log. nullopt while fewer than two members report. Call about
   // once a minute; the times in between do not count.
   std::optional<uint64_t> TrimTo(uint64_t keep_ms);
-  // The time begins anew: somebody has a copy of this moment, and will need the log from here on.
+  // From now on, TrimTo returns nullopt for `keep_ms`. For a member that copies the store now, and
+  // then needs the log from here on.
   void ForgetMarks();
 
   // The last attempt to trim the log failed.

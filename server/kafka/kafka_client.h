@@ -35,7 +35,7 @@ class KafkaClient {
   rd_kafka_topic_t* topic() { return topic_; }
   const std::string& topic_name() const { return topic_name_; }
 
-  // What became of a message, if somebody wants to know: give a pointer to one as the opaque of
+  // The result of sending a message. To get it, give a pointer to one as the opaque of
   // rd_kafka_produce, and Serve until it is done. It must live until then.
   struct Report {
     bool done = false;

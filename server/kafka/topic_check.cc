@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 
 #include "server/base/clock.h"
+#include "server/kafka/kafka_owned.h"
 #include "server/kafka/kafka_settings.h"
 
 namespace duetime::kafka {
@@ -23,16 +23,6 @@ namespace {
 // How long to wait before asking a broker again about a topic that was just created.
 constexpr uint64_t kAskAgainUs = 100'000;
 
-// Frees what the C functions return.
-template <auto kDestroy>
-struct Destroy {
-  template <typename T>
-  void operator()(T* value) const {
-    kDestroy(value);
-  }
-};
-template <typename T, auto kDestroy>
-using Owned = std::unique_ptr<T, Destroy<kDestroy>>;
 using Event = Owned<rd_kafka_event_t, rd_kafka_event_destroy>;
 using Queue = Owned<rd_kafka_queue_t, rd_kafka_queue_destroy>;
 using AdminOptions = Owned<rd_kafka_AdminOptions_t, rd_kafka_AdminOptions_destroy>;

@@ -24,7 +24,6 @@
 # need root, iproute2, nftables, a JDK, Maven, and a kernel that allows namespaces. The brokers' logs are in build/logs.
 set -euo pipefail
 
-readonly version=4.1.1
 readonly cannot_run=77
 readonly brokers=(1 2 3)
 readonly members=(1 2 3)
@@ -35,7 +34,10 @@ self=$(realpath "${BASH_SOURCE[0]}")
 readonly self
 root=$(dirname "$(dirname "$(dirname "$self")")")
 readonly root
-readonly jars=$root/build/kafka/$version
+readonly pom=$root/deploy/cell/pom.xml
+# As in deploy/cell/brokers.sh.
+jars=$root/build/kafka/$(cksum <"$pom" | cut -d ' ' -f 1)
+readonly jars
 # The state of a run. `run` sets it.
 readonly state=${DUETIME_CELL_STATE:-}
 
@@ -54,17 +56,7 @@ fetch() {
   [[ -d $jars ]] && return
   mkdir -p "$root/build/kafka"
   folder=$(mktemp -d "$root/build/kafka/fetch-XXXXXX")
-  cat >"$folder/pom.xml" <<EOF
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>duetime</groupId><artifactId>cells</artifactId><version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$version</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-EOF
-  if ! timeout --kill-after=10 300 mvn -q -B -f "$folder/pom.xml" dependency:copy-dependencies \
+  if ! timeout --kill-after=10 300 mvn -q -B -f "$pom" dependency:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$folder/jars" >"$folder/mvn.log" 2>&1 </dev/null; then
     tail -n 5 "$folder/mvn.log" >&2
     return 1
@@ -267,7 +259,7 @@ run() {
   for tool in ip nft java mvn unshare mount timeout; do
     command -v "$tool" >/dev/null || skip "no program $tool"
   done
-  fetch || skip "no jars of Kafka $version from Maven"
+  fetch || skip "no jars of Apache Kafka from Maven"
   unshare --mount --pid --net --fork --mount-proc true 2>/dev/null || skip "no namespaces"
   folder=$(mktemp -d "${TMPDIR:-/tmp}/duetime-cells-XXXXXX")
   trap 'rm -rf "$folder"' EXIT

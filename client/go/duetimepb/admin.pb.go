@@ -375,7 +375,7 @@ type Cell struct {
 
 	// The name of the member that answers.
 	Member string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	// By name: the members whose reports it has read. Who has been away for a week is forgotten.
+	// The members whose reports it has read, by name. It forgets a member after a week without a report.
 	Members []*CellMember `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 }
 
