@@ -181,13 +181,17 @@ TEST_F(FetchedDirectoryTest, RefusesDamageAndForeignPaths) {
       fetched->Store({.path = "db/1.sst", .bytes = 10, .unique_id = "../a"}, zeros)));
   EXPECT_TRUE(
       absl::IsInternal(fetched->Store({.path = "db/1.log", .bytes = 5, .unique_id = ""}, zeros)));
-  fetched = FetchedDirectory::Begin(Member(), files_);
-  for (CheckpointFile file : files_) {
-    std::string bytes = ReadWhole(Checkpoint() + "/" + file.path);
-    if (!file.unique_id.empty()) bytes[bytes.size() / 3] ^= 1;
-    ASSERT_TRUE(fetched->Store(file, [&](uint64_t at) { return bytes.substr(at); }).ok());
+  // Of most tables a start reads nothing but the end.
+  for (const CheckpointFile& damaged : files_) {
+    if (damaged.unique_id.empty()) continue;
+    fetched = FetchedDirectory::Begin(Member(), files_);
+    for (const CheckpointFile& file : files_) {
+      std::string bytes = ReadWhole(Checkpoint() + "/" + file.path);
+      if (file.path == damaged.path) bytes[10] ^= 1;
+      ASSERT_TRUE(fetched->Store(file, [&](uint64_t at) { return bytes.substr(at); }).ok());
+    }
+    EXPECT_TRUE(absl::IsDataLoss(fetched->Publish({}, {}))) << damaged.path;
   }
-  EXPECT_TRUE(absl::IsDataLoss(fetched->Publish({}, {})));
   ASSERT_TRUE(TakeFetched(Member()).ok());
   EXPECT_EQ(GroupsOfMember(), 0u);
 }
