@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kBeginEvery{50};
 // the time every kTendEvery.
 constexpr uint64_t kReportEveryMs = 5'000;
 constexpr std::chrono::milliseconds kTendEvery{500};
+// A leader whose clock is wrong hands over after so many reports. If another broker gives the log
+// its times, the members' last reports compare with different clocks for two reports.
+constexpr int kWrongReports = 4;
 constexpr uint64_t kTrimEveryMs = 60'000;
 // The time between two attempts to fetch a checkpoint.
 constexpr std::chrono::milliseconds kFetchAgain{5'000};
@@ -116,6 +119,7 @@ class Membership::Impl {
   }
 
   cell::Member* member() { return &member_; }
+  bool hands_over() const { return hands_over_.load(); }
 
  private:
   void Run() {
@@ -207,6 +211,7 @@ class Membership::Impl {
     const uint64_t now_ms = clock_->Read().mono_ms;
     if (now_ms < report_ms_) return;
     report_ms_ = now_ms + kReportEveryMs;
+    JudgeClock();
     const absl::StatusOr<uint64_t> durable = store_->SyncApplied();
     if (!durable.ok()) {
       spdlog::error("cell: {}", durable.status().ToString());
@@ -215,7 +220,22 @@ class Membership::Impl {
     member_.journal()->Report({.name = config_.cell.cell_member,
                                .address = config_.cell.cell_address,
                                // A start looks for the last entry that it has applied.
-                               .durable_offset = *durable - std::min<uint64_t>(*durable, 1)});
+                               .durable_offset = *durable - std::min<uint64_t>(*durable, 1),
+                               .ahead_most_ms = roster_->TakeAheadMost()});
+  }
+
+  void JudgeClock() {
+    const cell::ClockVerdict verdict = roster_->JudgeClock(config_.cell.cell_member);
+    if (std::exchange(apart_, verdict.apart) != verdict.apart) {
+      spdlog::warn(
+          "cell: this member's clock differs by more than {} ms from those of {} present members",
+          config_.cell.cell_clock_difference_max_ms, verdict.apart);
+    }
+    wrong_reports_ = verdict.hands_over ? wrong_reports_ + 1 : 0;
+    if (wrong_reports_ == kWrongReports) {
+      spdlog::warn("cell: another member's clock agrees with more of them: this one hands over");
+      hands_over_.store(true);
+    }
   }
 
   // What a leader does beside the node.
@@ -265,6 +285,10 @@ class Membership::Impl {
   uint64_t report_ms_ = 0;
   uint64_t heard_offset_ = 0;
   uint64_t heard_ms_ = 0;
+  // Of this member's clock at its last report.
+  uint64_t apart_ = 0;
+  int wrong_reports_ = 0;
+  std::atomic<bool> hands_over_{false};
 
   base::Mutex mutex_;
   base::CondVar wake_;
@@ -303,6 +327,7 @@ bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
 void Membership::HoldLogWhile(std::function<bool()> held) { impl_->HoldLogWhile(std::move(held)); }
 void Membership::EndTending() { impl_->EndTending(); }
+bool Membership::hands_over() const { return impl_->hands_over(); }
 bool Membership::leads() const { return impl_->member()->journal()->leads().has_value(); }
 void Membership::EndWithin(uint64_t ms) { impl_->member()->journal()->StopWithin(ms); }
 storage::Journal* Membership::journal() { return impl_->member()->journal(); }

@@ -43,6 +43,8 @@ class Membership {
   // Ends the reports to the log and its trims.
   void EndTending();
 
+  // This member leads, and should not, because its clock is wrong. Any thread.
+  bool hands_over() const;
   // True while this member's epoch is the last one, also if its node has failed. REQUIRES: no
   // append runs.
   bool leads() const;

@@ -165,13 +165,17 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.log_lines_lost = runtime::LogLinesLost();
   if (from.roster != nullptr) {
     const std::vector<cell::RosterEntry> members = from.roster->List();
-    readings.cell = {
-        .leads = from.grpc->NotReady().empty(),
-        .trim_fails = from.roster->trim_fails(),
-        .epoch = from.store->epoch(),
-        .applied_offset = from.store->applied_offset(),
-        .members = static_cast<uint64_t>(std::count_if(members.begin(), members.end(),
-                                                       std::mem_fn(&cell::RosterEntry::present)))};
+    uint64_t clock_difference_ms = 0;
+    for (const cell::RosterEntry& member : members) {
+      clock_difference_ms = std::max(clock_difference_ms, member.clock_differs_ms);
+    }
+    readings.cell = {.leads = from.grpc->NotReady().empty(),
+                     .trim_fails = from.roster->trim_fails(),
+                     .epoch = from.store->epoch(),
+                     .applied_offset = from.store->applied_offset(),
+                     .members = static_cast<uint64_t>(std::count_if(
+                         members.begin(), members.end(), std::mem_fn(&cell::RosterEntry::present))),
+                     .clock_difference_ms = clock_difference_ms};
   }
   if (const access::AccessControl* access = from.guards.access; access != nullptr) {
     readings.access_unauthenticated = access->unauthenticated.load(std::memory_order_relaxed);

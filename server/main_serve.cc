@@ -82,12 +82,12 @@ class Run {
  private:
   bool MayServe() { return member_->journal()->MayServe(clock_->Read().mono_ms); }
 
-  // Also if a client wants that, or the brokers answer nothing for long: as a standby, this member
-  // says who leads.
+  // Also if a client wants that, the clock is wrong, or the brokers answer nothing for long: as a
+  // standby, this member says who leads.
   bool LeadsNoMore() {
     const uint64_t mono_ms = clock_->Read().mono_ms;
     if (served_ms_ == 0 || MayServe()) served_ms_ = mono_ms;
-    return node_.failed() || grpc_->hand_over_wanted() ||
+    return node_.failed() || grpc_->hand_over_wanted() || member_->hands_over() ||
            mono_ms - served_ms_ > config_.cell.cell_suspect_ms;
   }
 
@@ -172,7 +172,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
   Guarding guarding;
-  cell::Roster roster;
+  cell::Roster roster(config.cell.cell_clock_difference_max_ms);
   if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);
   // Listen before the storage opens, so that clients get STARTING meanwhile.
   const auto server =

@@ -30,6 +30,16 @@ std::string RoleOf(const v1::CellMember& member) {
   return member.leads() ? "leads" : "follows";
 }
 
+// How far the clock is ahead of the log's, and from how many others it is apart.
+std::string ClockOf(const v1::CellMember& member) {
+  if (!member.has_clock_difference()) return "?";
+  const absl::Duration ahead = client::FromProto(member.clock_difference());
+  std::string text =
+      absl::StrCat(ahead > absl::ZeroDuration() ? "+" : "", FormatDurationText(ahead));
+  if (member.clocks_apart() > 0) absl::StrAppend(&text, ", apart from ", member.clocks_apart());
+  return text;
+}
+
 std::string CellText(const v1::ServerInfoResponse& info) {
   int64_t groups = 0;
   for (const v1::CellMember& member : info.cell().members()) {
@@ -41,7 +51,7 @@ std::string CellText(const v1::ServerInfoResponse& info) {
         absl::Trunc(client::FromProto(member.report_age()), absl::Seconds(1));
     lines.push_back({member.name(), member.address(), RoleOf(member), absl::StrCat(member.epoch()),
                      absl::StrCat(groups - member.groups()),
-                     absl::StrCat(FormatDurationText(age), " ago")});
+                     absl::StrCat(FormatDurationText(age), " ago"), ClockOf(member)});
   }
   return absl::StrCat(
       info.cell().member(), " answers; ",
@@ -49,7 +59,8 @@ std::string CellText(const v1::ServerInfoResponse& info) {
           ? "it knows no leader"
           : absl::StrCat("the leader is ",
                          info.leader_address().empty() ? "this member" : info.leader_address()),
-      "\n\n", TableText({"MEMBER", "ADDRESS", "ROLE", "EPOCH", "BEHIND", "REPORTED"}, lines));
+      "\n\n",
+      TableText({"MEMBER", "ADDRESS", "ROLE", "EPOCH", "BEHIND", "REPORTED", "CLOCK"}, lines));
 }
 
 ExitCode CellStatus(const Settings& settings, const Input&) {
@@ -86,7 +97,10 @@ Commands CellCommands() {
       {"cell status",
        "List the members, their roles, and how far they are behind",
        "Any member answers. BEHIND counts the records of the log that the member had not applied "
-       "when it reported last,\nagainst the member that reported the most.",
+       "when it reported last,\nagainst the member that reported the most. CLOCK is how far the "
+       "member's clock is "
+       "ahead of the log's, at least; and\nfrom how many other members' clocks it differs by more "
+       "than cell_clock_difference_max_ms.",
        {""},
        {},
        {.run = CellStatus}},

@@ -33,6 +33,10 @@ void FillCell(const ServingContext& context, v1::ServerInfoResponse* response) {
     member->set_groups(static_cast<int64_t>(entry.groups));
     member->set_durable_offset(static_cast<int64_t>(entry.report.durable_offset));
     SetDuration(entry.age_ms, member->mutable_report_age());
+    if (entry.clock.has_value()) {
+      SetDifference(cell::AtLeast(*entry.clock), member->mutable_clock_difference());
+    }
+    member->set_clocks_apart(static_cast<int32_t>(entry.clocks_apart));
   }
 }
 

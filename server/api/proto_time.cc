@@ -39,7 +39,11 @@ void SetTimestamp(uint64_t ms, google::protobuf::Timestamp* time) {
 }
 
 void SetDuration(uint64_t ms, google::protobuf::Duration* duration) {
-  duration->set_seconds(static_cast<int64_t>(ms / 1000));
+  SetDifference(static_cast<int64_t>(ms), duration);
+}
+
+void SetDifference(int64_t ms, google::protobuf::Duration* duration) {
+  duration->set_seconds(ms / 1000);
   duration->set_nanos(static_cast<int32_t>(ms % 1000) * kNanosPerMs);
 }
 

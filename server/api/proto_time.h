@@ -22,5 +22,7 @@ std::optional<uint64_t> DurationToMs(const google::protobuf::Duration& duration)
 
 void SetTimestamp(uint64_t ms, google::protobuf::Timestamp* time);
 void SetDuration(uint64_t ms, google::protobuf::Duration* duration);
+// The same for a time that may be negative.
+void SetDifference(int64_t ms, google::protobuf::Duration* duration);
 
 }  // namespace duetime::api

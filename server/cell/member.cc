@@ -38,7 +38,8 @@ Member::Member(const MemberOptions& options, Log* log, AppliedState* state,
     : options_(options),
       store_(store),
       clock_(clock),
-      replica_(log, state, roster),
+      roster_(roster),
+      replica_(log, state, roster, clock),
       journal_(log, &replica_, draw,
                {.clock = clock,
                 .idle_append_ms = options.heartbeat_ms,
@@ -67,7 +68,13 @@ absl::StatusOr<bool> Member::Step() {
   // The leader serves for two thirds of its own time, which may be longer.
   const uint64_t longer_ms =
       std::max(leader_.suspect_ms, options_.suspect_ms) - options_.suspect_ms;
-  if (!nobody_leads && now_ms < alive_ms_ + suspect_ms_ + longer_ms) return false;
+  const uint64_t try_ms = alive_ms_ + (nobody_leads ? 0 : suspect_ms_ + longer_ms);
+  if (now_ms < try_ms) return false;
+  // Not for ever: the other member may be gone.
+  if (now_ms < try_ms + MemberOptions::kYieldSuspects * options_.suspect_ms && roster_ != nullptr &&
+      roster_->JudgeClock(options_.self.name).yields) {
+    return false;
+  }
   return TryToLead();
 }
 

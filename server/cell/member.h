@@ -26,16 +26,21 @@ struct MemberOptions {
   // that two members seldom try at once. A leader that gets no answer from the log stops
   // deliveries and answers after two thirds of it.
   uint64_t suspect_ms = 1'500;
+
+  // A member that should leave the lead to another one (ClockVerdict::yields) waits for it by so
+  // many times suspect_ms longer.
+  static constexpr uint64_t kYieldSuspects = 5;
 };
 
 // Follows the log, and begins an epoch when nobody leads: the last leader has resigned, or is
 // silent while this member can read the log. A mistake does no harm, because the log decides who
-// leads. Thread safety: one thread at a time; what journal() may do on other threads.
+// leads. A member whose clock is apart from more others waits longer, so that another one leads if
+// it can. Thread safety: one thread at a time; what journal() may do on other threads.
 class Member {
  public:
   // `draw` gives numbers that no other member or run gives. `store` is what `state` writes.
   // REQUIRES: all pointers outlive the member.
-  // The roster gets what the members report; it may be null.
+  // The roster gets what the members report, and judges their clocks; it may be null.
   Member(const MemberOptions& options, Log* log, AppliedState* state, storage::MessageStore* store,
          base::Clock* clock, const std::function<uint64_t()>& draw, Roster* roster = nullptr);
 
@@ -64,6 +69,7 @@ class Member {
   const MemberOptions options_;
   storage::MessageStore* const store_;
   base::Clock* const clock_;
+  const Roster* const roster_;
   Replica replica_;
   ReplicatedJournal journal_;
   LeaderRecord leader_;

@@ -22,8 +22,10 @@ std::string EncodeReport(const MemberReport& report, const LogPlace& place) {
         .shard = storage::kNoShard,
         .kind = static_cast<uint8_t>(storage::ObjectKind::kCell),
         .name = "report",
-        .value = absl::StrCat(report.name, "\n", report.address, "\n", report.leads ? 1 : 0, "\n",
-                              report.durable_offset)}}};
+        .value = absl::StrCat(
+            report.name, "\n", report.address, "\n", report.leads ? 1 : 0, "\n",
+            report.durable_offset, "\n", report.wall_ms, "\n",
+            report.ahead_most_ms.has_value() ? absl::StrCat(*report.ahead_most_ms) : "")}}};
   return storage::EncodeJournalRecord({.kind = JournalRecordHead::Kind::kReport,
                                        .epoch = place.epoch,
                                        .number = place.groups,
@@ -40,6 +42,12 @@ std::optional<MemberReport> DecodeReport(absl::string_view bytes) {
   report.name = std::string(lines[0]);
   report.address = std::string(lines[1]);
   report.leads = lines[2] == "1";
+  // Older programs do not tell.
+  int64_t ahead_most_ms = 0;
+  if (lines.size() < 6 || !absl::SimpleAtoi(lines[4], &report.wall_ms)) report.wall_ms = 0;
+  if (lines.size() >= 6 && absl::SimpleAtoi(lines[5], &ahead_most_ms)) {
+    report.ahead_most_ms = ahead_most_ms;
+  }
   return report;
 }
 

@@ -21,6 +21,11 @@ struct MemberReport {
   bool leads = false;
   // After a power cut, the member needs the log from here on.
   uint64_t durable_offset = 0;
+  // The member's wall clock when it gave the report to the log. 0: not known.
+  uint64_t wall_ms = 0;
+  // By the entries that the member has read since its last report, its wall clock was ahead of the
+  // log's by at most this.
+  std::optional<int64_t> ahead_most_ms = std::nullopt;
 };
 
 // The bytes of an entry of the log (JournalRecordHead::Kind::kReport) from a member at `place`.

@@ -75,7 +75,9 @@ absl::StatusOr<std::optional<Replica::Entry>> Replica::Step() {
   const absl::StatusOr<std::optional<LogEntry>> read = log_->Read(place_.offset);
   if (!read.ok()) return read.status();
   if (!read->has_value()) return std::nullopt;
-  if (roster_ != nullptr) roster_->NoteTime((*read)->time_ms);
+  if (roster_ != nullptr) {
+    roster_->NoteTime((*read)->time_ms, clock_ == nullptr ? 0 : clock_->Read().wall_up_ms());
+  }
   absl::StatusOr<std::optional<Entry>> entry = Take(**read);
   if (!entry.ok()) stopped_ = entry.status();
   return entry;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/base/clock.h"
 #include "server/cell/applied_state.h"
 #include "server/cell/log.h"
 #include "server/cell/roster.h"
@@ -37,9 +38,10 @@ namespace duetime::cell {
 // Thread safety: one thread at a time.
 class Replica {
  public:
-  // REQUIRES: all outlive the replica. `roster` may be null.
-  Replica(Log* log, AppliedState* state, Roster* roster = nullptr)
-      : log_(log), state_(state), roster_(roster), place_(state->place()) {}
+  // REQUIRES: all outlive the replica. `roster` may be null, and so may `clock`, which the roster
+  // compares with the log's.
+  Replica(Log* log, AppliedState* state, Roster* roster = nullptr, base::Clock* clock = nullptr)
+      : log_(log), state_(state), roster_(roster), clock_(clock), place_(state->place()) {}
 
   // How far the replica has come. It may be ahead of state->place() by entries that do not count.
   const LogPlace& place() const { return place_; }
@@ -74,6 +76,7 @@ class Replica {
   Log* const log_;
   AppliedState* const state_;
   Roster* const roster_;
+  base::Clock* const clock_;
   LogPlace place_;
   bool begun_ = false;
   absl::Status stopped_;

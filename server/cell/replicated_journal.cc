@@ -92,6 +92,7 @@ void ReplicatedJournal::PostReport() {
   }
   // Not after StopServing.
   report->leads = leads_.has_value() && MayServe(MonoMs());
+  report->wall_ms = pulse_.clock == nullptr ? 0 : pulse_.clock->Read().wall_ms;
   log_->Post(EncodeReport(*report, replica_->place()));
 }
 

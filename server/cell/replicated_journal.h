@@ -88,7 +88,7 @@ class ReplicatedJournal final : public storage::Journal {
   std::optional<uint64_t> leads() const { return leads_; }
 
   // Puts a report of this member into the log with a later append or PostReport, unless another
-  // one replaces it before. Any thread. Report::leads is set then.
+  // one replaces it before. Any thread. `leads` and `wall_ms` are set then.
   void Report(MemberReport report);
   void PostReport();
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/base/mutex.h"
+#include "server/cell/clock_range.h"
 #include "server/cell/member_report.h"
 
 namespace duetime::cell {
@@ -24,13 +25,31 @@ struct RosterEntry {
   // The time of the report by the log's clock, and how old it is by that clock.
   uint64_t report_ms = 0;
   uint64_t age_ms = 0;
+  // How far the member's wall clock was ahead of the log's; nullopt if that is not known.
+  std::optional<ClockRange> clock = std::nullopt;
+  // How far it is at least from that of the present member from which it differs most, and from how
+  // many of them it differs by more than the roster's bound.
+  uint64_t clock_differs_ms = 0;
+  uint64_t clocks_apart = 0;
 
   // Six reports would have come in this time.
   static constexpr uint64_t kPresentMs = 30'000;
   bool present() const { return age_ms <= kPresentMs; }
 };
 
-// Compares no clocks of members: all times are those that the log gives its entries.
+// What a member's clock means for the lead.
+struct ClockVerdict {
+  // RosterEntry::clocks_apart of the member.
+  uint64_t apart = 0;
+  // A present member that follows has fewer: it should lead rather than this one.
+  bool yields = false;
+  // This leader's clock is apart from those of more than half of the present members, and a member
+  // that follows it has fewer.
+  bool hands_over = false;
+};
+
+// Times of reports, and their ages, are by the log's clock. It compares the members' clocks by
+// their differences from the log's: so it does not matter whether that one is right.
 //
 // Thread safety: any thread.
 class Roster {
@@ -40,13 +59,23 @@ class Roster {
   // Members that have been away for longer are forgotten.
   static constexpr uint64_t kForgetMs = 7 * uint64_t{86'400'000};
 
+  // Two clocks are apart if they certainly differ by more than this; 0: they never are.
+  explicit Roster(uint64_t clock_difference_max_ms = 0)
+      : clock_difference_max_ms_(clock_difference_max_ms) {}
+
   // An entry of the log has this time, and perhaps a report. The clock of a log is that of a
-  // broker, so it may go back when another one takes over: then all ages begin anew.
-  void NoteTime(uint64_t time_ms);
+  // broker, so it may go back when another one takes over: then all ages begin anew. `read_ms` is
+  // this member's wall clock once it had read the entry, rounded up; 0: not known.
+  void NoteTime(uint64_t time_ms, uint64_t read_ms = 0);
   void Note(RosterEntry entry);
+  // MemberReport::ahead_most_ms for the next report of this member. Forgets it.
+  std::optional<int64_t> TakeAheadMost();
 
   // By name.
   std::vector<RosterEntry> List() const;
+  // Of the member with this name. Members with the same reports and bound judge alike, so that two
+  // never yield to each other.
+  ClockVerdict JudgeClock(const std::string& name) const;
 
   // The offset before which two members have had everything on disk for `keep_ms`: the second
   // highest of the durable offsets of the members with a recent report, and the least that it was
@@ -68,12 +97,14 @@ class Roster {
     uint64_t offset = 0;
   };
 
+  const uint64_t clock_difference_max_ms_;
   mutable base::Mutex mutex_;
   std::map<std::string, RosterEntry> members_ ABSL_GUARDED_BY(mutex_);
   // The time of the newest entry.
   uint64_t now_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // What TrimTo found at its last calls, by time.
   std::deque<Mark> marks_ ABSL_GUARDED_BY(mutex_);
+  std::optional<int64_t> ahead_most_ms_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> trim_fails_{false};
 };
 

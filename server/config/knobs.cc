@@ -399,6 +399,11 @@ std::vector<Knob> CellKnobs() {
              "fifth longer. A leader that cannot write stops its deliveries after two thirds of "
              "this time. At least four times cell_heartbeat_ms.",
              [](auto& c) { return &c.cell.cell_suspect_ms; }),
+      Number("cell_clock_difference_max_ms", kCell, Unit::kMillis, {0, 60 * kSecond},
+             "A member whose clock differs by more than this from those of other members does not "
+             "lead while a member can whose clock differs from fewer. 0: clocks are not compared. "
+             "The same for all members.",
+             [](auto& c) { return &c.cell.cell_clock_difference_max_ms; }),
       Number("cell_log_keep_ms", kCell, Unit::kMillis, {kSecond, 30 * kDay},
              "The leader removes records from cell_topic that are older than this and that two "
              "members have had on disk for this time. A member that was away for longer fetches a "

@@ -327,6 +327,10 @@ void AddCell(const CellReadings& cell, std::vector<MetricFamily>* out) {
   AddGauge(out, "duetime_cell_members",
            "Members whose reports are at most 30 s old, this one included; 0 without a cell.",
            static_cast<double>(cell.members));
+  AddGauge(out, "duetime_cell_clock_difference_seconds",
+           "The largest difference between the clocks of two members whose reports are at most 30 "
+           "s old, as far as it is certain; 0 without a cell.",
+           static_cast<double>(cell.clock_difference_ms) / 1000);
 }
 
 void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily>* out) {

@@ -42,6 +42,8 @@ struct CellReadings {
   uint64_t applied_offset = 0;
   // With a recent report, this one included.
   uint64_t members = 0;
+  // Between the clocks of two of them, at least.
+  uint64_t clock_difference_ms = 0;
 };
 
 // What a principal used of one of its quotas, and was refused, since the start.

@@ -43,7 +43,7 @@ class UnaryTest : public ServerTest {
     return response;
   }
 
-  cell::Roster members_;
+  cell::Roster members_{250};
 };
 
 TEST_F(UnaryTest, SaysThatItIsStarting) {
@@ -93,13 +93,18 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
     return status.ok() ? "OK" : ReasonOf(status);
   };
   EXPECT_EQ(Info().cell().member(), "a");
-  const auto report = [&](const char* name, uint64_t time_ms) {
+  // Its clock is behind the log's.
+  const auto report = [&](const char* name, uint64_t time_ms, uint64_t behind_ms = 1'300) {
     members_.NoteTime(time_ms);
-    members_.Note(
-        {.report = {.name = name, .address = "host:1", .leads = true, .durable_offset = 9},
-         .epoch = 3,
-         .groups = 8,
-         .report_ms = time_ms});
+    members_.Note({.report = {.name = name,
+                              .address = "host:1",
+                              .leads = true,
+                              .durable_offset = 9,
+                              .wall_ms = time_ms - behind_ms,
+                              .ahead_most_ms = -static_cast<int64_t>(behind_ms)},
+                   .epoch = 3,
+                   .groups = 8,
+                   .report_ms = time_ms});
   };
   report("a", 50'000);
   EXPECT_EQ(hand_over(), "NO_STANDBY");
@@ -107,7 +112,7 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   report("a", 81'000);
   EXPECT_EQ(hand_over(), "NO_STANDBY") << "b is away";
   EXPECT_FALSE(server_->hand_over_wanted());
-  report("b", 82'000);
+  report("b", 82'000, 1'600);
   EXPECT_EQ(hand_over(), "OK");
   EXPECT_TRUE(server_->hand_over_wanted());
   const v1::Cell cell = Info().cell();
@@ -119,6 +124,9 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   EXPECT_EQ(cell.members(0).groups(), 8);
   EXPECT_EQ(cell.members(0).durable_offset(), 9);
   EXPECT_EQ(cell.members(0).report_age().seconds(), 1);
+  EXPECT_EQ(cell.members(0).clock_difference().seconds(), -1);
+  EXPECT_EQ(cell.members(0).clock_difference().nanos(), -300'000'000);
+  EXPECT_EQ(cell.members(0).clocks_apart(), 1);
   // The journal takes no more: another member may lead.
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
   for (const char* const reason : {"STORAGE_FAILED", "NOT_LEADER"}) {
