@@ -23,7 +23,7 @@ std::optional<ClockRange> ClockOf(const RosterEntry& entry) {
   }
   // So that no sum overflows.
   const auto at_most_years = [](int64_t ms) {
-    constexpr int64_t kYearsMs = 10 * 365 * int64_t{86'400'000};
+    constexpr int64_t kYearsMs = int64_t{10} * 365 * 86'400'000;
     return std::clamp(ms, -kYearsMs, kYearsMs);
   };
   const ClockRange range = {.least_ms = at_most_years(AheadMs(report.wall_ms, entry.report_ms)) - 1,
