@@ -227,8 +227,9 @@ class Membership::Impl {
   void JudgeClock() {
     const cell::ClockVerdict verdict = roster_->JudgeClock(config_.cell.cell_member);
     if (std::exchange(apart_, verdict.apart) != verdict.apart) {
-      spdlog::warn(
-          "cell: this member's clock differs by more than {} ms from those of {} present members",
+      spdlog::log(
+          verdict.apart > 0 ? spdlog::level::warn : spdlog::level::info,
+          "cell: this member's clock differs by more than {} ms from those of {} other members",
           config_.cell.cell_clock_difference_max_ms, verdict.apart);
     }
     wrong_reports_ = verdict.hands_over ? wrong_reports_ + 1 : 0;
