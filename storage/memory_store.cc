@@ -137,6 +137,14 @@ void MemoryDisk::PowerCut(size_t kept) {
   ++epoch_;
 }
 
+std::unique_ptr<MemoryDisk> MemoryDisk::Checkpoint() const {
+  auto copy = std::make_unique<MemoryDisk>(shard_count_);
+  const base::MutexLock lock(&mutex_);
+  const base::MutexLock lock_copy(&copy->mutex_);
+  copy->visible_ = copy->durable_ = visible_;
+  return copy;
+}
+
 void MemoryDisk::Damage(uint16_t shard, const MessageKey& key) {
   const base::MutexLock lock(&mutex_);
   SyncLocked();

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -41,6 +42,9 @@ class MemoryDisk {
   // survive (all, if there are fewer). Fences the open store; open another one. A crash of the
   // process alone is a PowerCut that keeps everything.
   void PowerCut(size_t kept);
+
+  // A disk with what readers see now, all of it on stable storage.
+  std::unique_ptr<MemoryDisk> Checkpoint() const;
 
   // Damages the record of a message, as a wrong checksum does: see MessageStore. REQUIRES: the
   // message is stored.

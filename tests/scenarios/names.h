@@ -3,8 +3,6 @@
 // Names in scenario files for the states and outcomes that a shard reports.
 #pragma once
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -89,17 +87,6 @@ inline void DamageListing(const storage::MessageId& id, storage::MemoryStore* st
     }
   }
   EXPECT_TRUE(listed);
-}
-
-// Returns the names of all scenario files in `folder`, sorted.
-inline std::vector<std::string> ScenarioFiles(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    const std::string stem = file.path().stem().string();
-    if (file.path().extension() == ".txt" && stem != "CMakeLists") names.push_back(stem);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 }  // namespace duetime::delivery

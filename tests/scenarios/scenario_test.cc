@@ -24,10 +24,10 @@
 #include "server/protocol/etag.h"
 #include "server/protocol/topic_quota.h"
 #include "server/shard/shard.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
 #include "tests/scenarios/command_line.h"
 #include "tests/scenarios/names.h"
+#include "tests/scenarios/scenario_host.h"
 #include "tests/support/replies.h"
 
 namespace duetime::delivery {
@@ -35,6 +35,7 @@ namespace {
 
 using protocol::CallTag;
 using protocol::SubscriptionCommand;
+using simulation::Host;
 
 // One shard with a clock that starts at 1,000,000 ms. Names stand for ids and tokens.
 class Scenario {
@@ -42,6 +43,7 @@ class Scenario {
   std::string Run(const CommandLine& command) {
     out_.clear();
     const std::string& verb = command.verb;
+    if (verb != "start") host_->Pass();
     if (verb == "start") {
       Start(command);
     } else if (verb == "schedule") {
@@ -83,13 +85,13 @@ class Scenario {
       holding_ = verb == "hold-journal";
       Settle();
     } else if (verb == "damage") {
-      DamageListing(ids_.at(command.Name(0)), store_.get(), &disk_);
+      DamageListing(ids_.at(command.Name(0)), store_, host_->disk());
     } else if (verb == "fail-journal") {
-      store_->FailNextAppend(command.Name(0) == "applied"
-                                 ? storage::MemoryStore::Fault::kUnknownApplied
-                                 : storage::MemoryStore::Fault::kUnknownLost);
+      host_->FailNextAppend(command.Name(0) == "applied"
+                                ? storage::MemoryStore::Fault::kUnknownApplied
+                                : storage::MemoryStore::Fault::kUnknownLost);
     } else if (verb == "crash") {
-      Crash(command);
+      Crash(command, Host::End::kCrash);
     } else if (verb == "stop") {
       Stop(command);
     } else {
@@ -110,12 +112,14 @@ class Scenario {
     limits_.failure_rate = static_cast<uint32_t>(command.Number("failure-rate", 0));
     limits_.scheduler.low_watermark_period_ms = command.Count("low-watermark-period", 1000);
     limits_.spill_age_ms = command.Count("spill-age", 60'000);
-    Open();
+    Open(Host::End::kCrash, 0);
   }
 
-  void Open() {
-    store_ = std::make_unique<storage::MemoryStore>(&disk_);
-    shard_ = std::make_unique<shard::Shard>(0, limits_, store_.get());
+  void Open(Host::End how, size_t kept) {
+    shard_.reset();
+    if (store_ != nullptr) host_->Stop(how, kept);
+    store_ = host_->Start();
+    shard_ = std::make_unique<shard::Shard>(0, limits_, store_);
     EXPECT_TRUE(shard_->Recover(now_).ok());
     batches_.clear();
     credits_.clear();
@@ -123,16 +127,13 @@ class Scenario {
     Settle();
   }
 
-  void Crash(const CommandLine& command) {
-    // A process crash keeps every append. A power cut keeps only `keep` of the unsynced appends.
-    disk_.PowerCut(command.Name(0) == "power" ? static_cast<size_t>(command.Number("keep", 0))
-                                              : SIZE_MAX);
-    shard_.reset();
+  void Crash(const CommandLine& command, Host::End how) {
+    if (command.Name(0) == "power") how = Host::End::kPowerCut;
     quota_ = std::make_shared<protocol::TopicQuota>();
     holding_ = false;
     now_.mono_ms = 0;
     now_.wall_ms += command.Count("after", 0);
-    Open();
+    Open(how, command.Count("keep", 0));
   }
 
   // A clean stop, then a new start.
@@ -140,7 +141,7 @@ class Scenario {
     shard_->Close();
     Settle();
     EXPECT_TRUE(shard_->closed());
-    Crash(command);
+    Crash(command, Host::End::kStop);
   }
 
   void Schedule(const CommandLine& command) {
@@ -534,9 +535,9 @@ class Scenario {
     }
   }
 
-  storage::MemoryDisk disk_{1};
+  const std::unique_ptr<Host> host_ = MakeHost();
   ShardLimits limits_;
-  std::unique_ptr<storage::MemoryStore> store_;
+  storage::MemoryStore* store_ = nullptr;
   std::unique_ptr<shard::Shard> shard_;
   std::shared_ptr<protocol::TopicQuota> quota_ = std::make_shared<protocol::TopicQuota>();
   std::vector<shard::PendingBatch> batches_;

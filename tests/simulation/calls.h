@@ -29,9 +29,9 @@ class Calls : public World {
   };
 
   // The topics up to `keyed_topics` have messages with these keys.
-  Calls(uint64_t seed, PlantedFault fault, uint16_t shards_max, std::vector<std::string> keys,
+  Calls(const Setup& setup, uint16_t shards_max, Lead lead, std::vector<std::string> keys,
         uint32_t keyed_topics)
-      : World(seed, fault, shards_max), keys_(std::move(keys)), keyed_topics_(keyed_topics) {}
+      : World(setup, shards_max, lead), keys_(std::move(keys)), keyed_topics_(keyed_topics) {}
 
   virtual Contract& contract() = 0;
   virtual Ask NewAsk(bool in_batch) = 0;

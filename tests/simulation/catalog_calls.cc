@@ -21,7 +21,7 @@ constexpr RequestTag kServe{~uint64_t{0}};
 
 }  // namespace
 
-CatalogCalls::CatalogCalls(uint64_t seed, PlantedFault fault) : World(seed, fault, 3) {
+CatalogCalls::CatalogCalls(const Setup& setup) : World(setup, 3, Lead::kLost) {
   options_.shards = shard_count_;
   options_.subscriptions_max = 2;
   Start();
@@ -32,14 +32,14 @@ void CatalogCalls::Start() {
   serving_ = false;
   to_shards_ = std::vector<std::deque<protocol::Command>>(shard_count_);
   cell_ = std::make_unique<catalog::SnapshotCell>();
-  catalog_ = std::make_unique<catalog::Catalog>(options_, store_.get());
+  catalog_ = std::make_unique<catalog::Catalog>(options_, store_);
   if (!catalog_->Recover(now_).ok()) Violate("the catalog cannot be recovered");
   to_catalog_.emplace_back(catalog::AwaitRecovery{.tag = kServe});
 }
 
 void CatalogCalls::Crash() {
   const bool power = Chance(50);
-  const size_t unsynced = disk_.unsynced_appends();
+  const size_t unsynced = host_->unsynced_appends();
   for (auto& [name, of] : registers_) {
     for (const auto& [tag, value] : of.open) of.possible.insert(value);
     of.open.clear();
@@ -52,14 +52,17 @@ void CatalogCalls::Crash() {
   to_catalog_.clear();
   catalog_.reset();
   Note("crash of the ", power ? "power" : "process");
-  Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/false);
+  Close(power ? Host::End::kPowerCut : Host::End::kCrash, power ? Random(unsynced + 1) : unsynced,
+        /*clock_goes_back=*/false);
   Start();
 }
 
 void CatalogCalls::Event() {
   now_.mono_ms += Random(8);
   now_.wall_ms += Random(8);
-  if (failed_) Crash();
+  host_->Pass();
+  if (failed_ || host_->Superseded()) Crash();
+  EndFormer();
   // No client calls before the server serves.
   const uint64_t client = serving_ ? 1 : 0;
   DoOneOf({{5, [this] { Crash(); }},
@@ -93,7 +96,7 @@ void CatalogCalls::Send(uint16_t shard, protocol::Command command) {
 // Runs everything that can happen now, without faults.
 void CatalogCalls::Rest() {
   const bool was_healing = std::exchange(healing_, true);
-  bool busy = true;
+  bool busy = StillLeads();
   while (busy && ok() && !failed_) {
     StepCatalog();
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
@@ -290,7 +293,7 @@ void CatalogCalls::StepShard(uint16_t shard) {
     shards_[shard]->Handle(now_, std::move(commands.front()));
     commands.pop_front();
   }
-  shards_[shard]->Step(now_);
+  StepHeld(shard, now_);
   Collect(shard);
 }
 
@@ -317,7 +320,7 @@ void CatalogCalls::Collect(uint16_t shard) {
   if (auto batch = shards_[shard]->TakeBatch()) {
     Submit(shard, *std::move(batch), /*may_answer_early=*/false);
   }
-  const protocol::Effects effects = shards_[shard]->TakeEffects();
+  const protocol::Effects effects = TakeEffects(shard);
   for (const storage::TopicId topic : effects.used_topics) {
     if (fault_ == PlantedFault::kForgetUse) continue;
     cell_->Read().TopicOf(topic)->touched->store(true);

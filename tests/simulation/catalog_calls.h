@@ -31,7 +31,7 @@ namespace duetime::simulation {
 // rest, every shard has exactly the catalog's subscriptions, and every call has its answer.
 class CatalogCalls final : public World {
  public:
-  CatalogCalls(uint64_t seed, PlantedFault fault);
+  explicit CatalogCalls(const Setup& setup);
 
  private:
   // The values that a setting may have. 0: the default, or no subscription.

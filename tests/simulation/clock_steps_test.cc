@@ -39,7 +39,7 @@ constexpr uint64_t kLateMs = scheduler::Scheduler::kStandStillMs + 200;
 // lost (P1), and that nothing comes after its ack.
 class ClockSteps final : public World {
  public:
-  explicit ClockSteps(uint64_t seed) : World(seed, PlantedFault::kNone, /*shards_max=*/1) {
+  explicit ClockSteps(const Setup& setup) : World(setup, /*shards_max=*/1, Lead::kKept) {
     limits_ = {};
     limits_.scheduler.load_window_ms = 1'000 + Random(30'000);
     limits_.spill_age_ms = 1'100 + Random(60'000);
@@ -74,6 +74,7 @@ class ClockSteps final : public World {
 
   void Event() override {
     Pass(Chance(90) ? Random(50) : Random(5'000));
+    host_->Pass();
     DoOneOf({{60, [this] { Schedule(); }},
              {20, [this] { Reschedule(); }},
              {15, [this] { Settle(); }},
@@ -108,8 +109,9 @@ class ClockSteps final : public World {
   }
 
   void Restart() {
-    if (Chance(50)) Stop();
-    Close(disk_.unsynced_appends(), /*clock_goes_back=*/false);
+    const bool clean = Chance(50);
+    if (clean) Stop();
+    Close(clean ? Host::End::kStop : Host::End::kCrash, 0, /*clock_goes_back=*/false);
     leased_.clear();
     acks_.clear();
     if (Chance(70)) StepClock();
@@ -302,14 +304,15 @@ class ClockSteps final : public World {
   uint64_t right_for_ms_ = 0;
 };
 
-TEST(ClockStepsTest, NothingIsEarlyLateOrLost) {
+// `members`: of a cell; 0 for one machine.
+void RunClockSteps(size_t members, int64_t count) {
   const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const auto seeds =
-      test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(200)));
+      test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(count)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   std::map<std::string, uint64_t> total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const Report report = ClockSteps(seed).Run(/*events=*/300);
+    const Report report = ClockSteps({.seed = seed, .members = members}).Run(/*events=*/300);
     ASSERT_EQ(report.violation, "") << "seed " << seed << ", event " << report.events << "\n"
                                     << report.history;
     for (const auto& [what, times] : report.counts) total[what] += times;
@@ -320,6 +323,9 @@ TEST(ClockStepsTest, NothingIsEarlyLateOrLost) {
     EXPECT_GT(total[what], seeds) << what;
   }
 }
+
+TEST(ClockStepsTest, NothingIsEarlyLateOrLost) { RunClockSteps(0, 200); }
+TEST(ClockStepsTest, NothingIsEarlyLateOrLostInACell) { RunClockSteps(2, 50); }
 
 }  // namespace
 }  // namespace duetime::simulation

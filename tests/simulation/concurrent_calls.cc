@@ -36,18 +36,18 @@ const std::string kRecurrences[] = {std::string(kWholeRecurrence), "with gaps"};
 
 }  // namespace
 
-ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault, bool hot_key)
+ConcurrentCalls::ConcurrentCalls(const Setup& setup, bool hot_key)
     // Few keys, so that calls about the same key overlap.
-    : Calls(seed, fault, 3, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics),
+    : Calls(setup, 3, Lead::kLost, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics),
       hot_key_(hot_key),
-      damages_(seed % 5 < 2),
+      damages_(setup.seed % 5 < 2),
       contract_(kByUse) {
   limits_.frame_bytes_max = 50 + Random(400);
   if (Chance(67)) limits_.failure_rate = static_cast<uint32_t>(1 + Random(50));
   if (Chance(25)) limits_.startup_rate = static_cast<uint32_t>(5 + Random(60));
   if (Chance(30)) limits_.tombstone_retention_ms = Chance(50) ? 0 : 1 + Random(3000);
   if (Chance(20)) limits_.waiting_max = 1 + Random(4);
-  if (!hot_key) SetLimits(seed);
+  if (!hot_key) SetLimits(setup.seed);
   Start();
   while (Chance(75)) DoSubscribe();
 }
@@ -103,7 +103,7 @@ void ConcurrentCalls::Crash() {
   using End = ConcurrentContract::End;
   // Some crashes come when all work is done. Such a crash may forget only which messages are in
   // flight. A clean stop then forgets nothing.
-  const bool rest = !failed_ && !fault_expected_ && Chance(40);
+  bool rest = !failed_ && !fault_expected_ && Chance(40) && StillLeads();
   bool clean = false;
   if (rest) {
     const bool was_healing = std::exchange(healing_, true);
@@ -112,13 +112,14 @@ void ConcurrentCalls::Crash() {
     clean = Chance(50);
     if (clean) CloseShards();
     healing_ = was_healing;
+    if (failed_) rest = clean = false;
   }
   const bool power = !rest && Chance(50);
   const End how = clean   ? End::kCleanStop
                   : rest  ? End::kCrashAtRest
                   : power ? End::kPowerCut
                           : End::kCrash;
-  const size_t unsynced = disk_.unsynced_appends();
+  const size_t unsynced = host_->unsynced_appends();
   std::vector<Question> open;
   for (const auto& [tag, call] : calls_) {
     open.insert(open.end(), call.questions.begin(), call.questions.end());
@@ -133,14 +134,17 @@ void ConcurrentCalls::Crash() {
   } else {
     Note("crash, ", rest ? "at rest" : power ? "of the power" : "of the process");
   }
-  Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);
+  Close(clean   ? Host::End::kStop
+        : power ? Host::End::kPowerCut
+                : Host::End::kCrash,
+        power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);
   if (!damaged_.empty() && (healing_ || Chance(30))) RepairDisk();
   Start();
 }
 
 void ConcurrentCalls::CommitAll() {
   do {
-    while (!journal_.empty()) Commit(/*faults=*/0);
+    CommitQueue();
     for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
   } while (!journal_.empty());
 }
@@ -149,7 +153,7 @@ void ConcurrentCalls::CloseShards() {
   constexpr int kStepsMax = 1'000;
   for (uint16_t i = 0; i < shard_count_; ++i) {
     shards_[i]->Close();
-    for (int step = 0; step < kStepsMax && !shards_[i]->closed(); ++step) shards_[i]->Step(now_);
+    for (int step = 0; step < kStepsMax && !shards_[i]->closed(); ++step) StepHeld(i, now_);
     if (!shards_[i]->closed()) Violate("a shard does not write its last records");
     Collect(i);
   }
@@ -162,18 +166,60 @@ void ConcurrentCalls::Tick() {
   const uint64_t step = what < 90 ? Random(8) : (what < 99 ? Random(200) : Random(4000));
   now_.mono_ms += step;
   if (!Chance(5)) now_.wall_ms += step;  // else the wall clock was slowed down
+  host_->Pass();
 }
 
 void ConcurrentCalls::Event() {
   Tick();
-  if (failed_) Crash();
+  if (failed_ || host_->Superseded()) Crash();
+  StepFormer();
+  Act();
+  if (Random(10) == 0) CheckInvariants();
+  CheckContract();
+}
+
+void ConcurrentCalls::Meanwhile() {
+  if (healing_ || failed_ || !ok()) return;
+  Tick();
+  Act();
+}
+
+void ConcurrentCalls::StepFormer() {
+  if (former_.shards.empty()) return;
+  if (Chance(3)) return EndFormer();
+  const auto shard = static_cast<uint16_t>(Random(shard_count_));
+  shard::Shard& former = *former_.shards[shard];
+  base::Now now = now_;
+  now.mono_ms += former_.mono_ahead_ms;
+  const bool serves = host_->FormerMayServe();
+  if (Chance(20)) {
+    const TopicId topic{static_cast<uint32_t>(1 + Random(kByUse))};
+    former.Handle(now, NewStream(storage::FirstSubscription(topic), topic, AnyCredit(), 1000));
+  }
+  if (serves) {
+    former.Begin();
+  } else {
+    former.Hold();
+  }
+  former.Step(now);
+  // Its appends wait for the log.
+  static_cast<void>(former.TakeBatch());
+  Count("steps of a former leader");
+  if (!serves) return;
+  protocol::Effects effects = former.TakeEffects();
+  effects.wakes.clear();
+  Apply(shard, effects);
+}
+
+void ConcurrentCalls::Act() {
   if (hot_key_) {
     for (uint64_t more = Random(4); more > 0; --more) DoSchedule();
     if (Chance(20)) Get({.id = {}, .topic = kHotTopic, .key = keys_.front()});
     if (!failed_ && Chance(50)) Commit(/*faults=*/1);
-    if (failed_) Crash();
+    if (failed_ && !appending_) Crash();
   }
-  DoOneOf({{3, [this] { Crash(); }},
+  const uint64_t alone = appending_ ? 0 : 1;
+  DoOneOf({{alone * 3, [this] { Crash(); }},
            {167, [this] { DoSchedule(); }},
            {45, [this] { DoCancel(); }},
            {13, [this] { DoGet(); }},
@@ -186,7 +232,7 @@ void ConcurrentCalls::Event() {
            {18, [this] { DoDetach(); }},
            {197, [this] { DoSettleAny(); }},
            {245, [this] { StepShard(static_cast<uint16_t>(Random(shard_count_))); }},
-           {245,
+           {alone * 245,
             [this] {
               if (!journal_.empty() && Random(1000) < 1) {
                 store_->FailReads(absl::InternalError("bad sector"));
@@ -194,9 +240,7 @@ void ConcurrentCalls::Event() {
               }
               Commit(/*faults=*/3);
             }},
-           {damages_ ? 2u : 0u, [this] { DoDamage(); }}});
-  if (Random(10) == 0) CheckInvariants();
-  CheckContract();
+           {damages_ ? alone * 2 : 0, [this] { DoDamage(); }}});
 }
 
 void ConcurrentCalls::Send(uint16_t shard, protocol::Command command) {
@@ -406,7 +450,7 @@ void ConcurrentCalls::DoDamage() {
     const auto record = store_->Get(shard, item.key);
     if (!record.ok() || !record->has_value()) return Violate("a stored message is not there");
     contract_.OnDamaged(item.key.id, **record);
-    disk_.Damage(shard, item.key);
+    host_->disk()->Damage(shard, item.key);
     damaged_[{shard, item.key}] = **record;
     Count("damaged");
     Note("damaged ", item.key.id.ToString());
@@ -414,7 +458,7 @@ void ConcurrentCalls::DoDamage() {
 }
 
 void ConcurrentCalls::RepairDisk() {
-  for (const auto& [place, record] : damaged_) disk_.Repair(place.first, place.second, record);
+  for (const auto& [place, record] : damaged_) host_->Repair(place.first, place.second, record);
   damaged_.clear();
   contract_.OnRepaired();
   Note("repaired");
@@ -426,7 +470,7 @@ void ConcurrentCalls::StepShard(uint16_t shard) {
   base::Now now = now_;
   if (fault_ == PlantedFault::kEarlyClock) now.wall_ms += 5;
   const std::map<SubscriptionId, uint64_t> kept = CountKept();
-  shards_[shard]->Step(now);
+  StepHeld(shard, now);
   Collect(shard);
   CheckDropped(shard, kept);
   CountMost("blocked at a time", shards_[shard]->stats().blocked);
@@ -434,7 +478,7 @@ void ConcurrentCalls::StepShard(uint16_t shard) {
 
 // Applies the shard's effects, and puts its batch into the journal's queue.
 void ConcurrentCalls::Collect(uint16_t shard) {
-  Apply(shard, shards_[shard]->TakeEffects());
+  Apply(shard, TakeEffects(shard));
   // With several shards, the runtime may collect the batch later.
   if (shard_count_ > 1 && !healing_ && Chance(40)) return;
   auto batch = shards_[shard]->TakeBatch();
@@ -444,7 +488,8 @@ void ConcurrentCalls::Collect(uint16_t shard) {
 
 void ConcurrentCalls::OnCommitted(size_t participant, uint64_t sequence, AppendOutcome outcome) {
   World::OnCommitted(participant, sequence, outcome);
-  Apply(static_cast<uint16_t>(participant), shards_[participant]->TakeEffects());
+  const auto shard = static_cast<uint16_t>(participant);
+  Apply(shard, TakeEffects(shard));
 }
 
 void ConcurrentCalls::OnOther(const protocol::Reply& reply) {

@@ -25,7 +25,7 @@ namespace duetime::simulation {
 class ConcurrentCalls : public Calls {
  public:
   // `hot_key`: most calls push back, replace or read the message of one key, and overlap.
-  ConcurrentCalls(uint64_t seed, PlantedFault fault, bool hot_key = false);
+  explicit ConcurrentCalls(const Setup& setup, bool hot_key = false);
 
  private:
   // Topics 1 and 2 have keys, and topic 3 has the recurrences. Each of them has one subscription by
@@ -44,6 +44,10 @@ class ConcurrentCalls : public Calls {
   void CloseShards();
   void Tick();
   void Event() override;
+  void Act();
+  void Meanwhile() override;
+  // What the former run does after its machine was replaced.
+  void StepFormer();
   void Drain() override;
   // Lets everything end but the messages that are unreadable.
   void DrainAroundDamage();
@@ -108,7 +112,7 @@ class ConcurrentCalls : public Calls {
 // ConcurrentCalls with a hot key.
 class HotKeyCalls final : public ConcurrentCalls {
  public:
-  HotKeyCalls(uint64_t seed, PlantedFault fault) : ConcurrentCalls(seed, fault, /*hot_key=*/true) {}
+  explicit HotKeyCalls(const Setup& setup) : ConcurrentCalls(setup, /*hot_key=*/true) {}
 };
 
 }  // namespace duetime::simulation

@@ -55,7 +55,9 @@ std::map<SubscriptionId, uint64_t> ConcurrentCalls::CountKept() {
   std::map<SubscriptionId, uint64_t> kept;
   // While a batch is in flight the store cannot tell. With several shards each has a share of the
   // bound.
-  if (shard_count_ > 1 || !journal_.empty() || fault_expected_ || !Chance(40)) return kept;
+  if (shard_count_ > 1 || !journal_.empty() || appending_ || fault_expected_ || !Chance(40)) {
+    return kept;
+  }
   for (const auto& [id, subscription] : contract_.subscriptions()) {
     if (!subscription.live || subscription.bound == 0) continue;
     const std::set<MessageKey> unsettled = Unsettled(id, subscription);
@@ -70,6 +72,8 @@ const protocol::SubscriptionGauges& ConcurrentCalls::Inspect(uint16_t shard, Sub
 }
 
 void ConcurrentCalls::CheckDropped(uint16_t shard, const std::map<SubscriptionId, uint64_t>& kept) {
+  // The answer would wait.
+  if (!host_->MayServe()) return;
   for (auto& [id, subscription] : contract_.subscriptions()) {
     if (!subscription.live || subscription.bound == 0 || failed_) continue;
     uint64_t& before = subscription.dropped[shard];
@@ -114,7 +118,7 @@ void ConcurrentCalls::CheckBounds() {
     now_.mono_ms += 50;
     now_.wall_ms += 50;
     StepShard(0);
-    while (!journal_.empty()) Commit(/*faults=*/0);
+    CommitQueue();
     if (i % 50 != 0) continue;
     const std::string beyond = BeyondBounds();
     if (beyond.empty()) return;
@@ -131,10 +135,10 @@ void ConcurrentCalls::CheckBounds() {
 void ConcurrentCalls::StopAll(bool check_bounds) {
   healing_ = true;
   StopRecurrences();
-  while (!journal_.empty()) Commit(/*faults=*/0);
+  CommitQueue();
   // A delete that would have waited may have been refused as OVERLOADED. Now it need not wait.
   StopRecurrences();
-  while (!journal_.empty()) Commit(/*faults=*/0);
+  CommitQueue();
   if (check_bounds && shard_count_ == 1) CheckBounds();
 }
 
@@ -163,7 +167,7 @@ void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
     for (const auto& [id, stream] : streams_) DoSettle(id, /*ack_all=*/true);
     for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
-    while (!journal_.empty()) Commit(/*faults=*/0);
+    CommitQueue();
     if (round % 20 == 0) CheckInvariants();
     CheckContract();
     if (round % 50 == 49 && done()) break;
@@ -171,7 +175,7 @@ void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
 }
 
 void ConcurrentCalls::DrainAroundDamage() {
-  if (failed_ || fault_expected_) Crash();
+  if (!StillLeads() || fault_expected_) Crash();
   StopAll(/*check_bounds=*/false);
   AttachAll();
   RunUntil([this] { return contract_.FindLost().empty(); });
@@ -187,7 +191,7 @@ void ConcurrentCalls::Drain() {
   if (!damaged_.empty()) DrainAroundDamage();
   if (!ok()) return;
   // At times no crash comes first, so that every call must be answered.
-  if (failed_ || fault_expected_ || Chance(50)) Crash();
+  if (!StillLeads() || fault_expected_ || Chance(50)) Crash();
   StopAll(/*check_bounds=*/true);
   AttachAll();
   RunUntil([this] { return NothingInMemory() && NothingStored(); });

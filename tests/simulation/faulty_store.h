@@ -78,11 +78,20 @@ enum class PlantedFault : uint8_t {
   kPullForward,
   // The shards get greater limits than the topic has.
   kLooseLimits,
+  // ---- A cell
+  // A leader serves for ever.
+  kServeOn,
+  // Members that follow pass over some groups.
+  kSkipGroups,
+  // All leaders have the same epoch.
+  kEpochTwice,
+  // The leader trims the log by what it has itself.
+  kTrimTooFar,
 };
 
 // A store in memory with one fault. Also records the messages that leave the store, and which of
 // these ends a power cut undoes.
-class FaultyStore final : public storage::MemoryStore {
+class FaultyStore : public storage::MemoryStore {
  public:
   FaultyStore(storage::MemoryDisk* disk, PlantedFault fault)
       : MemoryStore(disk), disk_(disk), fault_(fault) {}

@@ -24,7 +24,7 @@ constexpr int kPushesPerCall = 4;
 class Heartbeat final : public World {
  public:
   explicit Heartbeat(uint64_t delay_ms)
-      : World(/*seed=*/1, PlantedFault::kNone, /*shards_max=*/1), delay_ms_(delay_ms) {
+      : World({}, /*shards_max=*/1, Lead::kKept), delay_ms_(delay_ms) {
     limits_ = {};
     Open();
     Send(0, NewStream(storage::FirstSubscription(kTopic), kTopic, 10, 1'000'000));

@@ -26,9 +26,9 @@ constexpr uint64_t kEver = MessageId::kDueMax;
 
 }  // namespace
 
-SequentialCalls::SequentialCalls(uint64_t seed, PlantedFault fault)
+SequentialCalls::SequentialCalls(const Setup& setup)
     // Few topics, keys and request ids, so that repeats and conflicts are common.
-    : Calls(seed, fault, 1, {"key-0", "key-1", "key-2"}, kTopics),
+    : Calls(setup, 1, Lead::kKept, {"key-0", "key-1", "key-2"}, kTopics),
       clock_goes_back_(Random(3) == 0),
       retention_ms_([this] {
         limits_.tombstone_retention_ms = 500 + Random(8000);
@@ -93,12 +93,14 @@ void SequentialCalls::Start(bool clean) {
 
 void SequentialCalls::Crash() {
   // A process crash keeps every append. A power cut keeps only some of the unsynced ones.
-  const size_t unsynced = disk_.unsynced_appends();
-  const size_t kept = Chance(50) ? Random(unsynced + 1) : unsynced;
-  const std::vector<MessageId> lost = store_->EndsBeyond(kept);
+  const size_t unsynced = host_->unsynced_appends();
+  const bool power = Chance(50);
+  const size_t kept = power ? Random(unsynced + 1) : unsynced;
+  std::vector<MessageId> lost;
+  if (unsynced > 0) lost = store_->EndsBeyond(kept);
   Count("ends lost", lost.size());
   contract_.OnLost(lost);
-  Close(kept, clock_goes_back_);
+  Close(power ? Host::End::kPowerCut : Host::End::kCrash, kept, clock_goes_back_);
   Note("crash, ", lost.size(), " ends lost");
   Start(/*clean=*/false);
 }
@@ -110,11 +112,12 @@ void SequentialCalls::Stop() {
   if (!ok()) return;
   Count("clean stops");
   Note("clean stop");
-  Close(disk_.unsynced_appends(), clock_goes_back_);
+  Close(Host::End::kStop, 0, clock_goes_back_);
   Start(/*clean=*/true);
 }
 
 void SequentialCalls::Event() {
+  host_->Pass();
   DoOneOf({{300, [this] { DoSchedule(); }},
            {100, [this] { DoCancel(); }},
            {120, [this] { DoReschedule(); }},

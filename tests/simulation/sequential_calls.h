@@ -21,7 +21,7 @@ namespace duetime::simulation {
 // hold exactly the contract's messages, and its counters and index must match.
 class SequentialCalls final : public Calls {
  public:
-  SequentialCalls(uint64_t seed, PlantedFault fault);
+  explicit SequentialCalls(const Setup& setup);
 
  private:
   static constexpr uint32_t kTopics = 3;

@@ -21,17 +21,23 @@ namespace duetime::simulation {
 namespace {
 
 template <typename Calls>
-Report RunSeed(uint64_t seed, PlantedFault fault) {
+Report RunSeed(const Setup& setup) {
   constexpr int kEvents = std::is_same_v<Calls, SequentialCalls> ? 400
                           : std::is_same_v<Calls, HotKeyCalls>   ? 600
                                                                  : 2500;
-  return Calls(seed, fault).Run(kEvents);
+  return Calls(setup).Run(kEvents);
 }
+
+// Of a cell.
+size_t MembersOf(uint64_t seed) { return 1 + seed % 3; }
+
+enum class Where : uint8_t { kOneMachine, kInACell };
 
 // Runs the seeds. Each counted event must happen more often than `least` times per seed, because a
 // run without events is not a pass. `share`: runs only one of so many seeds.
 template <typename Calls>
-void RunSeeds(const std::map<std::string, double>& least, uint64_t share = 1) {
+void RunSeeds(const std::map<std::string, double>& least, uint64_t share = 1,
+              Where where = Where::kOneMachine) {
   const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const uint64_t all =
       test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
@@ -39,7 +45,8 @@ void RunSeeds(const std::map<std::string, double>& least, uint64_t share = 1) {
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   std::map<std::string, uint64_t> total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const Report report = RunSeed<Calls>(seed, PlantedFault::kNone);
+    const Report report =
+        RunSeed<Calls>({.seed = seed, .members = where == Where::kInACell ? MembersOf(seed) : 0});
     ASSERT_EQ(report.violation, "") << "seed " << seed << ", event " << report.events << "\n"
                                     << report.history;
     for (const auto& [what, times] : report.counts) total[what] += times;
@@ -114,12 +121,47 @@ TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
                           {"rests", 3}});
 }
 
+// ---- In a cell: the same promises, while one machine after the other leads
+
+TEST(ConcurrentCallsTest, KeepThePromisesInACell) {
+  RunSeeds<ConcurrentCalls>({{"accepted", 100},
+                             {"deliveries", 100},
+                             {"cancelled", 1},
+                             {"crashes", 5},
+                             {"clean stops", 0.2},
+                             {"epochs", 5},
+                             {"cuts", 1},
+                             {"lost disks", 0.5},
+                             {"trims", 5},
+                             {"checkpoints", 0.2},
+                             {"steps of a former leader", 5},
+                             {"dead letters", 1},
+                             {"given up", 1}},
+                            /*share=*/4, Where::kInACell);
+}
+
+TEST(ConcurrentCallsTest, KeepThePromisesWithAHotKeyInACell) {
+  RunSeeds<HotKeyCalls>({{"accepted", 100}, {"merged", 10}, {"epochs", 1}}, /*share=*/8,
+                        Where::kInACell);
+}
+
+TEST(SequentialCallsTest, EachCallHasItsOneAnswerInACell) {
+  RunSeeds<SequentialCalls>({{"created", 20}, {"crashes", 2}, {"clean stops", 1}, {"epochs", 4}},
+                            /*share=*/4, Where::kInACell);
+}
+
+TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromisesInACell) {
+  RunSeeds<CatalogCalls>({{"accepted", 20}, {"crashes", 3}, {"epochs", 3}, {"rests", 3}},
+                         /*share=*/4, Where::kInACell);
+}
+
 // The simulation finds each planted fault.
 template <typename Calls>
-void ExpectFound(PlantedFault fault) {
+void ExpectFound(PlantedFault fault, Where where = Where::kOneMachine) {
   constexpr uint64_t kSeeds = 500;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Report report = RunSeed<Calls>(seed, fault);
+    const Report report = RunSeed<Calls>(
+        {.seed = seed, .fault = fault, .members = where == Where::kInACell ? MembersOf(seed) : 0});
     if (report.violation.empty()) continue;
     std::cout << "seed " << seed << ": " << report.violation << "\n";
     return;
@@ -141,6 +183,16 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions,
                     PlantedFault::kStopAtDamage, PlantedFault::kHideDamage,
                     PlantedFault::kLooseLimits));
+
+class ConcurrentFaultInACellTest : public testing::TestWithParam<PlantedFault> {};
+TEST_P(ConcurrentFaultInACellTest, IsFound) {
+  ExpectFound<ConcurrentCalls>(GetParam(), Where::kInACell);
+}
+INSTANTIATE_TEST_SUITE_P(All, ConcurrentFaultInACellTest,
+                         testing::Values(PlantedFault::kServeOn, PlantedFault::kSkipGroups,
+                                         PlantedFault::kEpochTwice, PlantedFault::kTrimTooFar,
+                                         PlantedFault::kAnswerBeforeAppend,
+                                         PlantedFault::kForgetClaim));
 
 class CatalogFaultTest : public testing::TestWithParam<PlantedFault> {};
 TEST_P(CatalogFaultTest, IsFound) { ExpectFound<CatalogCalls>(GetParam()); }

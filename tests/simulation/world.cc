@@ -2,10 +2,12 @@
 #include "tests/simulation/world.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/protocol/commands.h"
 #include "storage/message_record.h"
 #include "storage/slot.h"
+#include "tests/simulation/cell_host.h"
 
 namespace duetime::simulation {
 
@@ -16,11 +18,24 @@ using storage::MessageId;
 using storage::MessageKey;
 using storage::TopicId;
 
-World::World(uint64_t seed, PlantedFault fault, uint16_t shards_max)
-    : random_(seed),
-      fault_(fault),
-      shard_count_(static_cast<uint16_t>(1 + random_() % shards_max)),
-      disk_(shard_count_) {
+World::World(const Setup& setup, uint16_t shards_max, Lead lead)
+    : random_(setup.seed),
+      fault_(setup.fault),
+      shard_count_(static_cast<uint16_t>(1 + random_() % shards_max)) {
+  if (setup.members == 0) {
+    host_ = std::make_unique<SingleHost>(shard_count_, fault_);
+  } else {
+    host_ = std::make_unique<CellHost>(
+        CellSetup{.seed = setup.seed,
+                  .members = setup.members,
+                  .shards = shard_count_,
+                  .fault = fault_,
+                  .now = lead == Lead::kKept ? nullptr : &now_,
+                  .healing = &healing_,
+                  .meanwhile = [this] { Meanwhile(); },
+                  .violate = [this](const std::string& what) { Violate(what); },
+                  .count = [this](const std::string& what) { Count(what); }});
+  }
   limits_.scheduler.load_window_ms = 20 + Random(4000);
   limits_.scheduler.loaded_max = 1 + Random(60);
   if (Chance(50)) limits_.fire_per_step = 1 + Random(5);
@@ -64,24 +79,35 @@ void World::CountShards() {
 
 void World::Open() {
   failed_ = fault_expected_ = false;
-  store_ = std::make_unique<FaultyStore>(&disk_, fault_);
+  store_ = host_->Start();
   for (uint16_t i = 0; i < shard_count_; ++i) {
-    shards_.push_back(std::make_unique<shard::Shard>(i, limits_, store_.get()));
+    shards_.push_back(std::make_unique<shard::Shard>(i, limits_, store_));
     if (!shards_.back()->Recover(now_).ok()) Violate("Recover failed");
   }
 }
 
-void World::Close(size_t kept, bool clock_goes_back) {
+void World::Close(Host::End how, size_t kept, bool clock_goes_back) {
   Count("crashes");
   CountShards();
-  disk_.PowerCut(kept);
+  EndFormer();
+  const bool goes_on = !failed_ && host_->GoesOn();
+  if (goes_on) former_.shards = std::move(shards_);
+  shards_.clear();
+  host_->Stop(how, kept);
   journal_.clear();
   streams_.clear();
-  shards_.clear();
+  const uint64_t mono_ms = now_.mono_ms;
   now_.wall_ms += Random(300);
   if (clock_goes_back && Chance(25)) now_.wall_ms -= Random(150);
   if (clock_goes_back && Chance(8)) now_.wall_ms -= Random(30'000);
   now_.mono_ms = Random(1000);
+  former_.mono_ahead_ms = mono_ms - now_.mono_ms;
+}
+
+void World::EndFormer() {
+  if (former_.shards.empty()) return;
+  former_.shards.clear();
+  host_->EndFormer();
 }
 
 void World::CheckInvariants() const {
@@ -96,8 +122,8 @@ void World::OnFailure() {
 // ---- The journal
 
 void World::Commit(uint64_t faults) {
-  if (journal_.empty()) return;
-  const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
+  if (appending_ || (journal_.empty() && !host_->AppendIsDue())) return;
+  const size_t count = journal_.empty() ? 0 : 1 + Random(std::min<size_t>(journal_.size(), 5));
   const auto end = journal_.begin() + static_cast<int64_t>(count);
   const std::vector<InFlight> items(std::move_iterator(journal_.begin()), std::move_iterator(end));
   journal_.erase(journal_.begin(), end);
@@ -108,14 +134,41 @@ void World::Commit(uint64_t faults) {
     if (item.durability == Durability::kSynced) durability = Durability::kSynced;
   }
   if (!healing_ && Random(1000) < faults) {
-    store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
+    host_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
     fault_expected_ = true;
   }
+  appending_ = true;
   const AppendOutcome outcome = store_->Append(group, durability);
+  appending_ = false;
+  // Another member leads, or the log gave no answer for long.
+  if (outcome != AppendOutcome::kAccepted && !host_->MayServe()) fault_expected_ = true;
   for (const InFlight& item : items) {
     if (!item.answered) OnCommitted(item.participant, item.sequence, outcome);
   }
   if (outcome != AppendOutcome::kAccepted) failed_ = true;
+}
+
+bool World::StillLeads() {
+  const bool was_healing = std::exchange(healing_, true);
+  if (!failed_ && !host_->StillLeads()) failed_ = fault_expected_ = true;
+  healing_ = was_healing;
+  return !failed_;
+}
+
+shard::StepResult World::StepHeld(uint16_t shard, base::Now now) {
+  if (host_->MayServe()) {
+    shards_[shard]->Begin();
+  } else {
+    shards_[shard]->Hold();
+  }
+  return shards_[shard]->Step(now);
+}
+
+protocol::Effects World::TakeEffects(uint16_t shard) {
+  if (host_->MayServe()) return shards_[shard]->TakeEffects();
+  protocol::Effects effects;
+  if (shards_[shard]->failed()) effects.failed = shards_[shard]->TakeEffects().failed;
+  return effects;
 }
 
 protocol::Effects World::RunToRest() {

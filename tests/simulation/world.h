@@ -18,7 +18,7 @@
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "server/shard/shard.h"
-#include "tests/simulation/faulty_store.h"
+#include "tests/simulation/host.h"
 
 namespace duetime::simulation {
 
@@ -55,8 +55,17 @@ struct Ask {
   uint64_t max_wait_ms = 0;
 };
 
+struct Setup {
+  uint64_t seed = 1;
+  PlantedFault fault = PlantedFault::kNone;
+  // The members of the cell that the server runs in. 0: it runs on one machine.
+  size_t members = 0;
+};
+
 // Drives the real shards over a FaultyStore. The seed decides everything: limits, commands, delays
-// and failures of the journal, process crashes, power cuts, the pace of the clock.
+// and failures of the journal, process crashes, power cuts, the pace of the clock. In a cell, the
+// server moves from machine to machine: a crash ends a run on one, and the next run is on the one
+// that leads then.
 //
 // Three lists of calls derive from World: ConcurrentCalls, SequentialCalls and CatalogCalls.
 class World {
@@ -77,9 +86,13 @@ class World {
     std::vector<protocol::LeaseToken> held;
   };
 
+  // Whether another member of the cell may begin to lead while the server runs. kKept: then the
+  // server sees no time pass in the cell, either.
+  enum class Lead : uint8_t { kKept, kLost };
+
   // Draws the number of shards, at most `shards_max`, and small limits, so that runs reach each
   // limit.
-  World(uint64_t seed, PlantedFault fault, uint16_t shards_max);
+  World(const Setup& setup, uint16_t shards_max, Lead lead);
 
   virtual void Event() = 0;
   // Lets every message end, with eager subscribers and without faults, and checks for leftovers.
@@ -90,6 +103,8 @@ class World {
   virtual void OnCommitted(size_t participant, uint64_t sequence, storage::AppendOutcome outcome) {
     shards_[participant]->OnCommitted(now_, sequence, outcome);
   }
+  // What happens while an append waits for the log of a cell.
+  virtual void Meanwhile() {}
   // Whether a subscriber may reject this delivery for good.
   virtual bool MayReject(protocol::LeaseToken) { return false; }
 
@@ -130,9 +145,11 @@ class World {
 
   // Opens the store and recovers the shards.
   void Open();
-  // Ends the process and keeps `kept` of the unsynced appends. Some time passes, and the monotonic
-  // clock starts anew. With `clock_goes_back` the wall clock may be set back.
-  void Close(size_t kept, bool clock_goes_back);
+  // Ends the process. A power cut keeps `kept` of the unsynced appends. Some time passes, and the
+  // monotonic clock starts anew. With `clock_goes_back` the wall clock may be set back.
+  void Close(Host::End how, size_t kept, bool clock_goes_back);
+  // Ends the former run, if there is one.
+  void EndFormer();
   void CheckInvariants() const;
   // Notes that a shard or the catalog has failed. Only a fault of the store excuses it.
   void OnFailure();
@@ -150,8 +167,22 @@ class World {
                         .answered = answered});
     if (answered) OnCommitted(participant, batch.sequence, storage::AppendOutcome::kAccepted);
   }
-  // Appends one group: the first batches of the queue. Of 1000 appends, `faults` fail.
+  // Appends one group: the first batches of the queue. Of 1000 appends, `faults` fail. If the queue
+  // is empty, appends an empty group at times, as the journal asks.
   void Commit(uint64_t faults);
+  // Appends all of the queue, without faults.
+  void CommitQueue() {
+    do Commit(/*faults=*/0);
+    while (!journal_.empty());
+  }
+  // Asks the journal of a cell. If another member leads, the run has failed.
+  bool StillLeads();
+
+  // ---- As runtime::Engine: deliveries, answers and the work of time wait while another machine
+  // may serve
+  shard::StepResult StepHeld(uint16_t shard, base::Now now);
+  protocol::Effects TakeEffects(uint16_t shard);
+
   // Runs the first shard, without faults, until it is at rest. Returns all its effects.
   protocol::Effects RunToRest();
 
@@ -181,9 +212,16 @@ class World {
   const PlantedFault fault_;
   const uint16_t shard_count_;
   delivery::ShardLimits limits_;
-  storage::MemoryDisk disk_;
-  std::unique_ptr<FaultyStore> store_;
+  std::unique_ptr<Host> host_;
+  FaultyStore* store_ = nullptr;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
+  // A run that goes on beside this one, until its machine hears of the new leader.
+  struct FormerRun {
+    std::vector<std::unique_ptr<shard::Shard>> shards;
+    // Its monotonic clock, less this run's.
+    uint64_t mono_ahead_ms = 0;
+  };
+  FormerRun former_;
   std::map<protocol::StreamId, Stream> streams_;
   struct InFlight {
     // The number of a shard, or of another participant.
@@ -195,6 +233,8 @@ class World {
     bool answered = false;
   };
   std::deque<InFlight> journal_;
+  // An append waits for the log of a cell.
+  bool appending_ = false;
   // While the world heals, no new faults occur.
   bool healing_ = false;
   bool failed_ = false;

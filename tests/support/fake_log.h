@@ -57,6 +57,7 @@ class FakeLog final : public cell::Log {
     entries_[offset] = {.offset = offset, .time_ms = time_ms, .bytes = std::move(bytes)};
   }
   uint64_t unknown() const { return unknown_; }
+  uint64_t end() const { return entries_.empty() ? begin_ : entries_.rbegin()->first + 1; }
 
   absl::StatusOr<uint64_t> Append(absl::string_view bytes) override {
     Wait();
@@ -103,7 +104,7 @@ class FakeLog final : public cell::Log {
   absl::StatusOr<uint64_t> End() override {
     Wait();
     if (Fails()) return Error();
-    return entries_.empty() ? begin_ : entries_.rbegin()->first + 1;
+    return end();
   }
 
  private:
