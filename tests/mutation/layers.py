@@ -23,6 +23,7 @@ SEQUENTIAL = "sequential_simulation_test --gtest_filter=SequentialCallsTest.*"
 CATALOG = "sequential_simulation_test --gtest_filter=CatalogCallsTest.*"
 CLOCK = "sequential_simulation_test --gtest_filter=ClockStepsTest.*"
 CONCURRENT = "simulation_test --gtest_filter=ConcurrentCallsTest.*"
+IN_A_CELL = "cell_simulation_test --gtest_filter=*CallsTest.*InACell"
 
 # ---- Files
 DATABASE = "storage/rocksdb_database.cc"
@@ -31,6 +32,8 @@ STORE = "storage/rocksdb_store.cc"
 CLAIMS = "server/scheduler/scheduler.cc"
 COMMITTER = "server/runtime/committer.cc"
 ENDS = "server/delivery/message_ends.cc"
+REPLICA = "server/cell/replica.cc"
+JOURNAL = "server/cell/replicated_journal.cc"
 
 FAULTS = [
     ("one release of a held clock believes every later jump", "server/base/clock.cc", "release_ = false;", "",
@@ -76,6 +79,18 @@ FAULTS = [
      CLOCK, "P1", 150),
     ("after a step back of the clock, messages wait for the old time", CLAIMS,
      "moved_.clear(); TakeBackLowWatermark(now);", "moved_.clear();", CLOCK, "P5", 150),
+
+    # ---- Simulation in a cell
+    ("a group counts whatever its number is", REPLICA, "return of_this_epoch && head.number == place_.groups + 1;",
+     "return of_this_epoch;", IN_A_CELL, "P1", 150),
+    ("the last group counts again", REPLICA, "return of_this_epoch && head.number == place_.groups + 1;",
+     "return of_this_epoch && head.number >= place_.groups;", IN_A_CELL, "P1", 150),
+    ("an epoch begins twice", REPLICA, "return head.epoch == epoch_max;", "return head.epoch + 1 >= epoch_max;",
+     IN_A_CELL, "P1", 150),
+    ("a leader believes the report of an entry alone", JOURNAL,
+     "(outcome == Outcome::kCounts && written.ok())", "written.ok()", IN_A_CELL, "P1", 150),
+    ("what only one member has is trimmed", "server/cell/roster.cc", "offsets[1]});", "offsets[0]});",
+     IN_A_CELL, "P1", 150),
 
     # ---- Power cuts, changed files, damaged blocks
     ("no append is synced", STORE,

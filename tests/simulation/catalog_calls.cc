@@ -85,7 +85,8 @@ void CatalogCalls::Drain() {
   while (!posts_.empty()) DoPost();
   Rest();
   // Restarts, because every answered change must be on disk.
-  Crash();
+  do Crash();
+  while (!StillLeads());
   Rest();
 }
 

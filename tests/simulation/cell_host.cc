@@ -23,8 +23,8 @@ constexpr uint64_t kSuspectMs = 1'500;
 // As kBeginEvery in server/main_cell.cc.
 constexpr uint64_t kBeginEveryMs = 50;
 // Much shorter than in a daemon, so that a run sees many trims.
-constexpr uint64_t kTrimEveryMs = 500;
-constexpr uint64_t kLogKeepMs = 3'000;
+constexpr uint64_t kTrimEveryMs = 250;
+constexpr uint64_t kLogKeepMs = 1'000;
 // Longer than all faults together.
 constexpr uint64_t kElectionMaxMs = 120'000;
 constexpr int kDepthMax = 3;
@@ -227,7 +227,7 @@ FaultyStore* CellHost::Start() {
     serving_ = machines_.front().get();
   }
   appended_ms_ = served_ms_ = SteadyMs();
-  fails_next_ = false;
+  fails_next_ = given_up_ = false;
   return serving_->store.get();
 }
 
@@ -269,9 +269,14 @@ void CellHost::Repair(uint16_t shard, const storage::MessageKey& key, const std:
 AppendOutcome CellHost::Append(Machine* machine, std::span<const RecordBatch> group,
                                Durability durability) {
   const Busy busy(&machine->busy);
+  const std::optional<uint64_t> epoch = machine->journal()->leads();
   const AppendOutcome outcome = machine->journal()->Append(group, durability);
   appended_ms_ = SteadyMs();
-  if (outcome != AppendOutcome::kAccepted) machine->leads = false;
+  if (outcome == AppendOutcome::kAccepted) return outcome;
+  machine->leads = false;
+  if (machine->member->place().epoch == epoch && !fails_next_ && !given_up_) {
+    setup_.violate("an append failed, and nothing was wrong");
+  }
   return outcome;
 }
 
@@ -343,7 +348,9 @@ void CellHost::Meanwhile() {
 // As LeadsNoMore in server/main_serve.cc.
 void CellHost::EndIfItLeadsNoMore() {
   if (serving_->MayServe()) served_ms_ = SteadyMs();
-  if (SteadyMs() > served_ms_ + kSuspectMs) serving_->journal()->Stop();
+  if (SteadyMs() <= served_ms_ + kSuspectMs) return;
+  given_up_ = true;
+  serving_->journal()->Stop();
 }
 
 void CellHost::CheckOneServes() {
@@ -449,6 +456,7 @@ void CellHost::Fetch(Machine* machine) {
 // Starts the member's process.
 void CellHost::Run(Machine* machine) {
   machine->leads = false;
+  machine->link.refuses = false;
   machine->member.reset();
   machine->roster = std::make_unique<cell::Roster>();
   machine->store = std::make_unique<Store>(this, machine);

@@ -60,6 +60,7 @@ class CellHost final : public Host {
   storage::MemoryDisk* disk() override;
   void Repair(uint16_t shard, const storage::MessageKey& key, const std::string& record) override;
   void Pass() override;
+  bool MayLoseTheLead() const override { return !calm(); }
   bool MayServe() const override;
   bool AppendIsDue() const override;
   bool StillLeads() override;
@@ -119,6 +120,8 @@ class CellHost final : public Host {
   uint64_t served_ms_ = 0;
   // FailNextAppend in this run.
   bool fails_next_ = false;
+  // The server ends, because it could not serve for long.
+  bool given_up_ = false;
   int depth_ = 0;
 };
 

@@ -171,6 +171,7 @@ void ConcurrentCalls::Tick() {
 
 void ConcurrentCalls::Event() {
   Tick();
+  if (!failed_ && host_->Superseded()) Count("takeovers");
   if (failed_ || host_->Superseded()) Crash();
   StepFormer();
   Act();
@@ -194,7 +195,9 @@ void ConcurrentCalls::StepFormer() {
   const bool serves = host_->FormerMayServe();
   if (Chance(20)) {
     const TopicId topic{static_cast<uint32_t>(1 + Random(kByUse))};
-    former.Handle(now, NewStream(storage::FirstSubscription(topic), topic, AnyCredit(), 1000));
+    auto attach = NewStream(storage::FirstSubscription(topic), topic, AnyCredit(), 1000);
+    former_.streams.insert(streams_.extract(attach.stream));
+    former.Handle(now, std::move(attach));
   }
   if (serves) {
     former.Begin();

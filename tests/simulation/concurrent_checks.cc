@@ -168,6 +168,7 @@ void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
     for (const auto& [id, stream] : streams_) DoSettle(id, /*ack_all=*/true);
     for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
     CommitQueue();
+    if (failed_) return Violate("the server failed in the drain");
     if (round % 20 == 0) CheckInvariants();
     CheckContract();
     if (round % 50 == 49 && done()) break;
@@ -176,6 +177,7 @@ void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
 
 void ConcurrentCalls::DrainAroundDamage() {
   if (!StillLeads() || fault_expected_) Crash();
+  while (!StillLeads()) Crash();
   StopAll(/*check_bounds=*/false);
   AttachAll();
   RunUntil([this] { return contract_.FindLost().empty(); });
@@ -192,6 +194,8 @@ void ConcurrentCalls::Drain() {
   if (!ok()) return;
   // At times no crash comes first, so that every call must be answered.
   if (!StillLeads() || fault_expected_ || Chance(50)) Crash();
+  // In a cell, another member may have begun to lead by then.
+  while (!StillLeads()) Crash();
   StopAll(/*check_bounds=*/true);
   AttachAll();
   RunUntil([this] { return NothingInMemory() && NothingStored(); });

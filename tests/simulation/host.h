@@ -38,6 +38,8 @@ class Host {
   // ---- The other machines, if there are any
   // They act for a while.
   virtual void Pass() {}
+  // Whether an append may fail because another machine leads, or because the log gives no answer.
+  virtual bool MayLoseTheLead() const { return false; }
   // Journal::MayServe of this run.
   virtual bool MayServe() const { return true; }
   // The server must append a group, even an empty one.

@@ -91,7 +91,10 @@ void World::Close(Host::End how, size_t kept, bool clock_goes_back) {
   CountShards();
   EndFormer();
   const bool goes_on = !failed_ && host_->GoesOn();
-  if (goes_on) former_.shards = std::move(shards_);
+  if (goes_on) {
+    former_.shards = std::move(shards_);
+    former_.streams = std::move(streams_);
+  }
   shards_.clear();
   host_->Stop(how, kept);
   journal_.clear();
@@ -106,7 +109,7 @@ void World::Close(Host::End how, size_t kept, bool clock_goes_back) {
 
 void World::EndFormer() {
   if (former_.shards.empty()) return;
-  former_.shards.clear();
+  former_ = {};
   host_->EndFormer();
 }
 
@@ -140,8 +143,7 @@ void World::Commit(uint64_t faults) {
   appending_ = true;
   const AppendOutcome outcome = store_->Append(group, durability);
   appending_ = false;
-  // Another member leads, or the log gave no answer for long.
-  if (outcome != AppendOutcome::kAccepted && !host_->MayServe()) fault_expected_ = true;
+  if (outcome != AppendOutcome::kAccepted && host_->MayLoseTheLead()) fault_expected_ = true;
   for (const InFlight& item : items) {
     if (!item.answered) OnCommitted(item.participant, item.sequence, outcome);
   }
@@ -258,8 +260,10 @@ protocol::AttachCommand World::NewStream(storage::SubscriptionId subscription, T
 }
 
 World::Stream* World::Receive(const protocol::DeliveryFrame& frame) {
-  const auto it = streams_.find(frame.stream);
-  if (it == streams_.end()) {
+  const bool of_this_run = streams_.contains(frame.stream);
+  auto& streams = of_this_run ? streams_ : former_.streams;
+  const auto it = streams.find(frame.stream);
+  if (it == streams.end()) {
     Violate("a frame for a stream that is gone");
     return nullptr;
   }

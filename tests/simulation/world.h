@@ -218,6 +218,7 @@ class World {
   // A run that goes on beside this one, until its machine hears of the new leader.
   struct FormerRun {
     std::vector<std::unique_ptr<shard::Shard>> shards;
+    std::map<protocol::StreamId, Stream> streams;
     // Its monotonic clock, less this run's.
     uint64_t mono_ahead_ms = 0;
   };
