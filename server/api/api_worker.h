@@ -14,10 +14,14 @@
 #include "server/api/messages/stream_directory.h"
 #include "server/api/reply_table.h"
 #include "server/api/serving_context.h"
+#include "server/rpc/coroutine.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/message_io.h"
 
 namespace duetime::api {
+
+using rpc::CallTask;
+using rpc::Co;
 
 // A handler that must react to a change of the serving state while it waits.
 class StateListener {

@@ -7,7 +7,7 @@
 
 #include "duetime/v1/admin.pb.h"
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
+#include "server/rpc/coroutine.h"
 #include "server/rpc/unary_call.h"
 
 namespace duetime::api {

@@ -9,8 +9,8 @@
 
 #include "server/api/access/authorization.h"
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
 #include "server/api/request_validation.h"
+#include "server/rpc/coroutine.h"
 #include "server/rpc/methods.h"
 
 namespace duetime::api {

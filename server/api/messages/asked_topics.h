@@ -14,9 +14,9 @@
 #include "absl/types/span.h"
 
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
 #include "server/api/messages/schedule_router.h"
 #include "server/api/reply_table.h"
+#include "server/rpc/coroutine.h"
 
 namespace duetime::api {
 

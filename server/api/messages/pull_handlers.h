@@ -8,7 +8,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
+#include "server/rpc/coroutine.h"
 
 namespace duetime::api {
 

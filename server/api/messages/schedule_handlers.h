@@ -4,7 +4,7 @@
 #pragma once
 
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
+#include "server/rpc/coroutine.h"
 
 namespace duetime::api {
 

@@ -9,8 +9,8 @@
 
 #include "duetime/v1/admin.pb.h"
 #include "server/api/api_worker.h"
-#include "server/api/coroutine.h"
 #include "server/protocol/operation.h"
+#include "server/rpc/coroutine.h"
 
 namespace duetime::api {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Coroutines of calls. A handler that waits for shards, for the reader or for another handler reads
-// from top to bottom; it is resumed on its worker's thread.
+// Coroutines of calls. A handler that waits for something or for another handler reads from top to
+// bottom; it is resumed on its worker's thread.
 #pragma once
 
 #include <coroutine>
@@ -11,9 +11,7 @@
 
 #include "server/rpc/unary_call.h"
 
-namespace duetime::api {
-
-class ApiWorker;
+namespace duetime::rpc {
 
 // The return type of the outermost coroutine of a call. It starts at once and destroys itself at
 // its end. While it waits, the call owns it: UnaryCall::Abandon destroys it with all coroutines
@@ -21,8 +19,8 @@ class ApiWorker;
 struct CallTask {
   class promise_type {
    public:
-    template <typename... Rest>
-    explicit promise_type(ApiWorker&, rpc::UnaryCall& call, const Rest&...) : call_(&call) {}
+    template <typename Worker, typename... Rest>
+    explicit promise_type(Worker&, UnaryCall& call, const Rest&...) : call_(&call) {}
 
     CallTask get_return_object() {
       call_->task = std::coroutine_handle<promise_type>::from_promise(*this);
@@ -37,7 +35,7 @@ struct CallTask {
     void unhandled_exception() { std::terminate(); }
 
    private:
-    rpc::UnaryCall* const call_;
+    UnaryCall* const call_;
   };
 };
 
@@ -88,4 +86,4 @@ class [[nodiscard]] Co {
   Handle handle_;
 };
 
-}  // namespace duetime::api
+}  // namespace duetime::rpc
