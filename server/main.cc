@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "server/config/load.h"
+#include "server/main_gateway.h"
 #include "server/main_options.h"
 #include "server/main_serve.h"
 #include "server/rpc/grpc_log.h"
@@ -29,6 +30,10 @@ int main(int argc, char** argv) {
   const duetime::runtime::Log log(loaded.config.log);
   duetime::rpc::ForwardGrpcLogs();
   std::optional<duetime::config::ExitCode> exit_code;
-  while (!exit_code.has_value()) exit_code = duetime::Serve(loaded, {.argc = argc, .argv = argv});
+  const duetime::Invocation invocation{.argc = argc, .argv = argv};
+  if (!loaded.config.gateway.gateway_cells.empty()) {
+    return static_cast<int>(duetime::ServeGateway(loaded, invocation));
+  }
+  while (!exit_code.has_value()) exit_code = duetime::Serve(loaded, invocation);
   return static_cast<int>(*exit_code);
 }

@@ -63,10 +63,43 @@ std::string CellText(const v1::ServerInfoResponse& info) {
       TableText({"MEMBER", "ADDRESS", "ROLE", "EPOCH", "BEHIND", "REPORTED", "CLOCK"}, lines));
 }
 
+std::string StateOf(const v1::GatewayCell& cell) {
+  if (!cell.answers()) return "does not answer";
+  return cell.complete() ? "serves" : "gets no new messages yet";
+}
+
+std::string GatewayText(const v1::ServerInfoResponse& info) {
+  std::vector<std::vector<std::string>> lines;
+  for (const v1::GatewayCell& cell : info.gateway_cells()) {
+    std::string leader;
+    for (const v1::CellMember& member : cell.cell().members()) {
+      if (member.leads()) leader = member.name();
+    }
+    lines.push_back({cell.name(), absl::StrCat(cell.slots()), StateOf(cell), leader,
+                     absl::StrCat(cell.counts().accepted()), absl::StrCat(cell.counts().acked()),
+                     cell.addresses()});
+  }
+  return absl::StrCat(
+      "a gateway answers; ACCEPTED and ACKED count since each cell's server has started\n\n",
+      TableText({"CELL", "SLOTS", "STATE", "LEADER", "ACCEPTED", "ACKED", "ADDRESSES"}, lines));
+}
+
+ExitCode GatewayStatus(const Settings& settings, const v1::ServerInfoResponse& info) {
+  if (settings.json) {
+    for (const v1::GatewayCell& cell : info.gateway_cells()) Print(JsonLine(cell));
+  } else {
+    Print(GatewayText(info));
+  }
+  const bool all = std::all_of(info.gateway_cells().begin(), info.gateway_cells().end(),
+                               [](const v1::GatewayCell& cell) { return cell.answers(); });
+  return all ? kDone : kNotAsWished;
+}
+
 ExitCode CellStatus(const Settings& settings, const Input&) {
   return With<Client>(settings, [&](Client* client) {
     const auto info = client->ServerInfo();
     if (!info.ok()) return Fail(settings, info.status());
+    if (info->gateway_cells_size() > 0) return GatewayStatus(settings, *info);
     if (!info->has_cell()) {
       PrintError("this server is alone: it is not a member of a cell\n");
       return kNotAsWished;
@@ -95,7 +128,7 @@ Commands CellCommands() {
        "",
        {"status", "transfer"}},
       {"cell status",
-       "List the members, their roles, and how far they are behind",
+       "List the members, their roles, and how far they are behind; at a gateway, its cells",
        "Any member answers. BEHIND counts the records of the log that the member had not applied "
        "when it reported last,\nagainst the member that reported the most. CLOCK is how far the "
        "member's clock is "

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 #include "client/cli/row.h"
@@ -78,6 +79,18 @@ Finding CheckVersion(const v1::ServerInfoResponse& info, absl::string_view clien
   return Warning("version",
                  absl::StrCat("the server is ", info.version(), ", this tool is ", client_version),
                  "Install the same version of both.");
+}
+
+Finding CheckGateway(const v1::ServerInfoResponse& info) {
+  std::vector<std::string> missing;
+  for (const v1::GatewayCell& cell : info.gateway_cells()) {
+    if (!cell.answers()) missing.push_back(cell.name());
+  }
+  if (missing.empty()) {
+    return Ok("cells", absl::StrCat("all ", info.gateway_cells_size(), " cells answer"));
+  }
+  return Bad("cells", absl::StrCat("no answer from: ", absl::StrJoin(missing, ", ")),
+             "see duetime cell status; ask their members by their own addresses");
 }
 
 Finding CheckClock(const v1::ServerInfoResponse& info) {
@@ -202,10 +215,12 @@ Finding CheckAddress(const client::ServerAddress& address) {
 }
 
 Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view client_version) {
-  return {CheckState(info),  CheckVersion(info, client_version),
-          CheckClock(info),  CheckDamage(info),
-          CheckSpace(info),  CheckUse(info),
-          CheckRepeats(info)};
+  Findings findings = {CheckState(info),  CheckVersion(info, client_version),
+                       CheckClock(info),  CheckDamage(info),
+                       CheckSpace(info),  CheckUse(info),
+                       CheckRepeats(info)};
+  if (info.gateway_cells_size() > 0) findings.push_back(CheckGateway(info));
+  return findings;
 }
 
 Finding CheckOffset(absl::Duration offset, absl::Duration precision) {

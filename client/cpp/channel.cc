@@ -42,20 +42,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text.str();
 }
 
-// The token of the address; empty if there is none.
-absl::StatusOr<std::string> ReadToken(const ServerAddress& address) {
-  if (address.token_file.empty()) return address.token;
-  if (!address.token.empty()) return absl::InvalidArgumentError("two tokens are given");
-  absl::StatusOr<std::string> text = ReadFile(address.token_file);
-  if (!text.ok()) return text;
-  const absl::string_view token = absl::StripAsciiWhitespace(*text);
-  if (token.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the file of the token is empty: ", address.token_file));
-  }
-  return std::string(token);
-}
-
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const ServerAddress& address) {
   if (address.tls_cert_file.empty() != address.tls_key_file.empty()) {
@@ -83,6 +69,19 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadToken(const ServerAddress& address) {
+  if (address.token_file.empty()) return address.token;
+  if (!address.token.empty()) return absl::InvalidArgumentError("two tokens are given");
+  absl::StatusOr<std::string> text = ReadFile(address.token_file);
+  if (!text.ok()) return text;
+  const absl::string_view token = absl::StripAsciiWhitespace(*text);
+  if (token.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file of the token is empty: ", address.token_file));
+  }
+  return std::string(token);
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& address) {
   if (address.target.empty()) {
     return absl::InvalidArgumentError("no server given: need host:port or unix:/path");
@@ -98,7 +97,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);
-  if (HasSeveralAddresses(address.target)) {
+  if (address.members_by_dns || HasSeveralAddresses(address.target)) {
     arguments.SetServiceConfigJSON(kFollowTheLeader);
     // A leader whose machine is gone closes no connection. The health check is an open call.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);

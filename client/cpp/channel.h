@@ -28,12 +28,18 @@ struct ServerAddress {
   // of a file that holds the token. At most one of the two, and only with TLS.
   std::string token{};
   std::string token_file{};
+  // The target is a DNS name with the addresses of all members of a cell. Calls go to the one that
+  // leads.
+  bool members_by_dns = false;
 };
 
 // True for the members of a cell, of which one leads.
 inline bool HasSeveralAddresses(const std::string& target) {
   return target.find(',') != std::string::npos;
 }
+
+// The token of the address; empty if there is none. Errors as of OpenChannel.
+absl::StatusOr<std::string> ReadToken(const ServerAddress& address);
 
 // Opens a new channel. Channels share no connection, so that two clients can use two cores. Returns
 // at once. The first call connects; a broken connection is restored within seconds.

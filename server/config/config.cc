@@ -10,6 +10,7 @@
 
 #include "server/config/knobs.h"
 #include "server/config/quantity.h"
+#include "server/gateway/cell_map.h"
 #include "server/rpc/listen_address.h"
 
 namespace duetime::config {
@@ -100,6 +101,10 @@ void CheckMetricsAddress(const Config& config, std::vector<std::string>* faults)
 }
 
 void CheckCell(const cell::CellOptions& cell, bool has_tls, std::vector<std::string>* faults) {
+  if (!cell.cell_token_file.empty() && cell.cell_ca_file.empty() && !has_tls) {
+    faults->push_back(
+        "cell_token_file needs TLS, so that nobody on the way reads it: set cell_ca_file");
+  }
   if (cell.cell_brokers.empty()) return;
   const std::pair<const char*, const std::string*> needed[] = {
       {"cell_topic", &cell.cell_topic},
@@ -112,14 +117,29 @@ void CheckCell(const cell::CellOptions& cell, bool has_tls, std::vector<std::str
       faults->push_back(absl::StrCat(name, " must be one line"));
     }
   }
-  if (!cell.cell_token_file.empty() && cell.cell_ca_file.empty() && !has_tls) {
-    faults->push_back(
-        "cell_token_file needs TLS, so that nobody on the way reads it: set cell_ca_file");
-  }
   constexpr uint64_t kBeats = 4;
   if (cell.cell_suspect_ms < kBeats * cell.cell_heartbeat_ms) {
     faults->push_back(absl::StrCat("cell_suspect_ms = ", cell.cell_suspect_ms, " must be at least ",
                                    kBeats, " times cell_heartbeat_ms = ", cell.cell_heartbeat_ms));
+  }
+}
+
+void CheckGateway(const Config& config, std::vector<std::string>* faults) {
+  if (config.gateway.gateway_cells.empty()) {
+    if (config.store.data_dir.empty()) faults->push_back("data_dir is required");
+    return;
+  }
+  const absl::Status map = gateway::CellMap::Parse(config.gateway.gateway_cells).status();
+  if (!map.ok()) faults->push_back(std::string(map.message()));
+  const std::pair<const char*, bool> set[] = {{"data_dir", !config.store.data_dir.empty()},
+                                              {"cell_brokers", !config.cell.cell_brokers.empty()},
+                                              {"access_file", !config.access.access_file.empty()},
+                                              {"tokens_file", !config.access.tokens_file.empty()},
+                                              {"audit_log", !config.audit.audit_log.empty()}};
+  for (const auto& [name, is_set] : set) {
+    if (!is_set) continue;
+    faults->push_back(absl::StrCat(name, " and gateway_cells exclude each other: a gateway keeps ",
+                                   "nothing, and its cells decide who may do what"));
   }
 }
 
@@ -157,13 +177,13 @@ void CheckOrders(const Config& config, std::vector<std::string>* faults) {
 
 absl::Status Validate(const Config& config) {
   std::vector<std::string> faults;
-  if (config.store.data_dir.empty()) faults.push_back("data_dir is required");
   CheckBounds(config, &faults);
   CheckTls(config, &faults);
   CheckAddresses(config, &faults);
   CheckMetricsAddress(config, &faults);
   CheckAccess(config, &faults);
   CheckCell(config.cell, !config.server.tls_cert.empty(), &faults);
+  CheckGateway(config, &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));

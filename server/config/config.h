@@ -10,6 +10,7 @@
 #include "server/access/access_control.h"
 #include "server/api/server_options.h"
 #include "server/cell/cell_options.h"
+#include "server/gateway/gateway_options.h"
 #include "server/metrics/exporter_options.h"
 #include "server/runtime/audit_log.h"
 #include "server/runtime/runtime_options.h"
@@ -31,6 +32,7 @@ struct Config {
   runtime::LogOptions log;
   metrics::ExporterOptions metrics;
   cell::CellOptions cell;
+  gateway::GatewayOptions gateway;
   access::AccessOptions access;
   runtime::AuditOptions audit;
 };

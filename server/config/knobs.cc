@@ -29,6 +29,7 @@ constexpr char kPipeline[] = "Threads and queues";
 constexpr char kDelivery[] = "Delivery";
 constexpr char kTime[] = "Time";
 constexpr char kCell[] = "Cell";
+constexpr char kGateway[] = "Gateway";
 constexpr char kOperation[] = "Operation";
 
 // A knob whose value is a text, a list of texts, or a bool; `accessor` decides which.
@@ -364,6 +365,29 @@ std::vector<Knob> PacingKnobs() {
   };
 }
 
+std::vector<Knob> GatewayKnobs() {
+  return {
+      Text("gateway_cells", kGateway,
+           "If set, this daemon is a gateway: it keeps nothing, and passes calls to these cells or "
+           "single servers. One text for each, \"NAME SLOTS ADDRESS\": a short name, with which "
+           "its ids "
+           "begin; which of the slots 0-16383 of keys it has, such as 0-8191, or - for none; and "
+           "where it is: host:port, ipv4:10.0.0.1:7788,10.0.0.2:7788, or dns:///NAME:7788 for a "
+           "name with the addresses of all members. All gateways must have the same list, and a "
+           "slot may "
+           "not move while its keys are in use.",
+           [](auto& c) { return &c.gateway.gateway_cells; }),
+      Number("gateway_wait_ms", kGateway, Unit::kMillis, {100, 600 * kSecond},
+             "How long a call waits for the answer of a cell. A shorter deadline of the client "
+             "counts instead.",
+             [](auto& c) { return &c.gateway.gateway_wait_ms; }),
+      Number("gateway_open_bytes_max", kGateway, Unit::kBytes, {kMiB, kTiB},
+             "Calls are refused with OVERLOADED while the requests that wait for their cells have "
+             "this many bytes.",
+             [](auto& c) { return &c.gateway.gateway_open_bytes_max; }),
+  };
+}
+
 std::vector<Knob> CellKnobs() {
   return {
       Text("cell_brokers", kCell,
@@ -410,13 +434,16 @@ std::vector<Knob> CellKnobs() {
              "checkpoint from the leader; to verify that must not take longer than this.",
              [](auto& c) { return &c.cell.cell_log_keep_ms; }),
       Text("cell_ca_file", kCell,
-           "PEM file with the certificates that vouch for the other members' tls_cert. Empty: the "
-           "system's. For the call that fetches a checkpoint, as cell_token_file.",
+           "PEM file with the certificates that vouch for the tls_cert of the other members, whose "
+           "checkpoints a member fetches, and of the cells of a gateway. Empty: the system's; a "
+           "gateway then uses no TLS, unless it has a tls_cert itself.",
            [](auto& c) { return &c.cell.cell_ca_file; }),
-      Text("cell_token_file", kCell,
-           "File with a token of a principal that may make backups of the other members. Empty: "
-           "none.",
-           [](auto& c) { return &c.cell.cell_token_file; }),
+      Text(
+          "cell_token_file", kCell,
+          "File with a token for the other members, of a principal that may make backups; or, of a "
+          "gateway, for its cells, of one with the rights admin and operate on all topics. Empty: "
+          "none.",
+          [](auto& c) { return &c.cell.cell_token_file; }),
   };
 }
 
@@ -457,7 +484,8 @@ std::span<const Knob> Knobs() {
     std::vector<Knob> all;
     for (const std::vector<Knob>& part :
          {StorageKnobs(), NetworkKnobs(), AccessKnobs(), RequestKnobs(), PipelineKnobs(),
-          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), CellKnobs(), OtherKnobs()}) {
+          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), CellKnobs(), GatewayKnobs(),
+          OtherKnobs()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

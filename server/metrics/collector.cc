@@ -311,6 +311,22 @@ void AddStore(Families* out, const Readings& readings, uint64_t damaged_records)
            readings.disk_low ? 1 : 0);
 }
 
+void AddGateway(const std::vector<GatewayCellReading>& cells, Families* out) {
+  auto reachable = MakeFamily(kGauge, "duetime_gateway_cell_reachable",
+                              "Of a gateway: 1 while it has a connection to a member of the cell "
+                              "that leads.");
+  auto complete =
+      MakeFamily(kGauge, "duetime_gateway_cell_complete",
+                 "Of a gateway: 1 once the cell has all topics and subscriptions of the "
+                 "others. It gets no new messages before.");
+  for (const GatewayCellReading& cell : cells) {
+    AddSample(&reachable, cell.reachable ? 1 : 0, {{"cell", cell.name}});
+    AddSample(&complete, cell.complete ? 1 : 0, {{"cell", cell.name}});
+  }
+  out->push_back(std::move(reachable));
+  out->push_back(std::move(complete));
+}
+
 void AddCell(const CellReadings& cell, std::vector<MetricFamily>* out) {
   AddGauge(out, "duetime_cell_leads", "1 while this member leads its cell; 0 without a cell.",
            cell.leads ? 1 : 0);
@@ -464,6 +480,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddStore(&families, readings, rpc_->damaged_records.load(std::memory_order_relaxed));
   AddServer(&families, readings);
   AddCell(readings.cell, &families);
+  AddGateway(readings.gateway_cells, &families);
   AddSample(&families.emplace_back(
                 MakeFamily(kCounter, "duetime_metrics_connections_cut_total",
                            "Connections to metrics_listen closed before their answer, because they "

@@ -46,6 +46,15 @@ struct CellReadings {
   uint64_t clock_difference_ms = 0;
 };
 
+// A cell of a gateway.
+struct GatewayCellReading {
+  std::string name;
+  // There is a connection to a member that leads.
+  bool reachable = false;
+  // It has all topics and subscriptions of the others.
+  bool complete = false;
+};
+
 // What a principal used of one of its quotas, and was refused, since the start.
 struct QuotaReading {
   std::string principal;
@@ -64,6 +73,8 @@ struct Readings {
   runtime::CommitStats commit;
   StoreReadings store;
   CellReadings cell;
+  // Empty without a gateway.
+  std::vector<GatewayCellReading> gateway_cells;
   uint64_t topics = 0;
   uint64_t subscriptions = 0;
   uint64_t streams = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/server_process.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <utility>
@@ -25,6 +26,8 @@ void AllowStore(const std::string& path) {
   std::ofstream(path + "/init").close();
 }
 
+bool IsMap(const std::string& flag) { return flag.rfind("--gateway-cells=", 0) == 0; }
+
 // The word between `before` and the next blank or comma.
 std::string WordAfter(const std::string& text, const std::string& before) {
   const size_t start = text.find(before);
@@ -36,12 +39,44 @@ std::string WordAfter(const std::string& text, const std::string& before) {
 }  // namespace
 
 ServerProcess::ServerProcess(Options options)
-    : options_(std::move(options)), directory_(options_.where) {}
+    : options_(std::move(options)), directory_(options_.where) {
+  if (std::getenv("DUETIME_TEST_CELLS") != nullptr) MakeCells();
+}
+
+void ServerProcess::MakeCells() {
+  constexpr int kSlots = 16'384;
+  const int count = std::atoi(std::getenv("DUETIME_TEST_CELLS"));
+  unsetenv("DUETIME_TEST_CELLS");
+  // The gateway has those of the server, too, but for the data.
+  std::vector<std::string> flags = options_.flags;
+  for (int i = 0; i < count; ++i) {
+    cells_.push_back(std::make_unique<ServerProcess>(Options{.daemon = options_.daemon,
+                                                             .flags = options_.flags,
+                                                             .where = options_.where,
+                                                             .tls = {},
+                                                             .environment = options_.environment}));
+    flags.push_back("--gateway-cells=" + std::string(1, static_cast<char>('a' + i)) + " " +
+                    std::to_string(kSlots * i / count) + "-" +
+                    std::to_string(kSlots * (i + 1) / count - 1) + " " + cells_.back()->target());
+  }
+  setenv("DUETIME_TEST_CELLS", std::to_string(count).c_str(), 1);
+  options_.flags = std::move(flags);
+}
+
+std::string ServerProcess::log() const {
+  std::string all = OwnLog();
+  for (const auto& cell : cells_) all += cell->log();
+  return all;
+}
 
 std::vector<std::string> ServerProcess::CommandLine() const {
-  std::vector<std::string> argv = {options_.daemon, "--data-dir=" + data_dir(),
+  std::vector<std::string> argv = {options_.daemon,
                                    // The file system of a test directory may be small.
                                    "--disk-free-min-bytes=0"};
+  // A gateway keeps nothing.
+  if (std::none_of(options_.flags.begin(), options_.flags.end(), IsMap)) {
+    argv.push_back("--data-dir=" + data_dir());
+  }
   if (options_.unix_socket) argv.push_back("--listen=" + target());
   if (options_.tcp) argv.push_back("--listen=127.0.0.1:0");
   argv.insert(argv.end(), {"--metrics-listen", options_.metrics ? "127.0.0.1:0" : ""});
@@ -52,7 +87,8 @@ std::vector<std::string> ServerProcess::CommandLine() const {
 void ServerProcess::Launch() {
   tcp_target_.clear();
   metrics_port_ = 0;
-  log_start_ = log().size();
+  for (const auto& cell : cells_) cell->Start();
+  log_start_ = OwnLog().size();
   AllowStore(data_dir());
   process_ =
       std::make_unique<Subprocess>(CommandLine(), directory_.Join("log"), options_.environment);
@@ -65,7 +101,7 @@ bool ServerProcess::Start(Millis timeout) {
   if (options_.unix_socket) channel = Connect();
   while (std::chrono::steady_clock::now() < deadline) {
     if (process_->Wait(Millis(0)).has_value()) {
-      error_ = "the daemon ended instead of serving:\n" + log().substr(log_start_);
+      error_ = "the daemon ended instead of serving:\n" + OwnLog().substr(log_start_);
       return false;
     }
     if (channel == nullptr) {
@@ -84,16 +120,19 @@ bool ServerProcess::Start(Millis timeout) {
     }
     process_->Wait(kAskAgain);
   }
-  error_ = "the daemon does not serve in time:\n" + log().substr(log_start_);
+  error_ = "the daemon does not serve in time:\n" + OwnLog().substr(log_start_);
   return false;
 }
 
 std::optional<ExitStatus> ServerProcess::Stop(Millis timeout) {
   process_->Signal(15);
-  return process_->Wait(timeout);
+  const std::optional<ExitStatus> status = process_->Wait(timeout);
+  for (const auto& cell : cells_) cell->Stop(timeout);
+  return status;
 }
 
 void ServerProcess::Kill() {
+  for (const auto& cell : cells_) cell->Kill();
   process_->Signal(9);
   process_->Wait(Millis(60'000));
 }
@@ -116,7 +155,7 @@ bool ServerProcess::IsServing(grpc::Channel* channel) const {
 }
 
 void ServerProcess::ReadPorts() {
-  const std::string text = log().substr(log_start_);
+  const std::string text = OwnLog().substr(log_start_);
   const size_t ready = text.find("ready: ");
   if (ready == std::string::npos || text.find('\n', ready) == std::string::npos) return;
   const std::string line = text.substr(ready, text.find('\n', ready) - ready);

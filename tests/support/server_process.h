@@ -41,6 +41,8 @@ class ServerProcess {
     std::vector<std::pair<std::string, std::string>> environment{};
   };
 
+  // With DUETIME_TEST_CELLS=N in the environment of the test, the daemon is a gateway, and N
+  // single servers behind it have the flags and the data.
   explicit ServerProcess(Options options);
   // Kills the daemon.
   ~ServerProcess() = default;
@@ -72,7 +74,8 @@ class ServerProcess {
   std::string tcp_target() const { return tcp_target_; }
   int metrics_port() const { return metrics_port_; }
   // The daemon's log so far; empty if a test has put a pipe in its place.
-  std::string log() const {
+  std::string log() const;
+  std::string OwnLog() const {
     const std::string path = directory_.Join("log");
     return std::filesystem::is_fifo(path) ? "" : ReadWholeFile(path);
   }
@@ -81,11 +84,14 @@ class ServerProcess {
   std::shared_ptr<grpc::Channel> Connect() const;
 
  private:
+  void MakeCells();
   bool IsServing(grpc::Channel* channel) const;
   void ReadPorts();
 
   Options options_;
   TempDirectory directory_;
+  // Of a gateway.
+  std::vector<std::unique_ptr<ServerProcess>> cells_;
   std::unique_ptr<Subprocess> process_;
   std::string error_;
   std::string tcp_target_;

@@ -18,7 +18,7 @@ import unittest
 ROOT = DUETIMED = DUETIME = ""
 OPTIMISED = False
 EXPOSURE_MAX = 2.0
-COMPOSE_FILES = ("deploy/compose.yaml", "deploy/cell/compose.yaml")
+COMPOSE_FILES = ("deploy/compose.yaml", "deploy/cell/compose.yaml", "deploy/cell/two-cells.yaml")
 # What every Debian program loads.
 ALWAYS_THERE = {"libc6", "libstdc++6", "libgcc-s1"}
 
@@ -132,10 +132,25 @@ class ConfigTest(unittest.TestCase):
 
     def test_a_cell_is_closed_as_one_daemon_is(self):
         closed = r"^ +(?:read_only: true|cap_drop: .*|security_opt: .*|pids_limit: .*|nofile: .*|core: 0)$"
-        one, cell = ([line.strip() for line in re.findall(closed, read(name), re.MULTILINE)] for name in COMPOSE_FILES)
+        one, cell, more = ([line.strip() for line in re.findall(closed, read(name), re.MULTILINE)] for name in COMPOSE_FILES)
         self.assertEqual(len(one), 6)
         # Once for the brokers and once for the members.
         self.assertEqual(cell, one * 2)
+        # The second cell, and the gateway.
+        self.assertEqual(more, one)
+
+    def test_the_gateways_are_configured_right(self):
+        text = read("deploy/cell/two-cells.yaml")
+        flags = re.findall(r"^      - (--.*)$", text[text.index("  gateway:"):text.index("    ports:")], re.MULTILINE)
+        self.assertIn("gateway_cells", run(DUETIMED, "--data-dir=/image", *flags, "--check-config"))
+        aliases = set(re.findall(r"aliases: \[(\S+)\]", text))
+        self.assertEqual(set(re.findall(r"dns:///([\w-]+):7788", text)), aliases)
+        # The certificates are not there.
+        config = re.sub(r'^tls_.*$', "", read("deploy/kubernetes/gateway/duetimed.toml"), flags=re.MULTILINE)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(config)
+            file.flush()
+            run(DUETIMED, "--config", file.name, "--insecure-nonloopback", "--check-config")
 
     def test_a_cell_names_the_brokers_that_it_has(self):
         text = read("deploy/cell/compose.yaml")

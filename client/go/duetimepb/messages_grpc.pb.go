@@ -40,6 +40,9 @@
 //   UNAVAILABLE        NOT_LEADER          another member of the cell serves (metadata: leader, its address, empty if no
 //                                          member leads); try it there, or again after RetryInfo. Nothing was changed; of
 //                                          a stream that ends with it, frames without an answer may have been accepted
+//   UNAVAILABLE        CELL_UNAVAILABLE    a gateway got no answer from a cell (metadata: cell, its name); as after other
+//                                          UNAVAILABLE, the outcome is unknown. Errors of a gateway name the cell they
+//                                          come from
 //   UNAVAILABLE        STORAGE_FAILED      a write to the journal failed, and the outcome is unknown; the server accepts
 //                                          nothing until a restart. In a cell, another member serves soon
 //   DATA_LOSS          CHECKSUM_MISMATCH   bytes on disk that the answer needs are damaged; nothing was

@@ -93,6 +93,8 @@ with ../base/monitoring | conform "the base with its ServiceMonitor"
 with '../base/cell, ../base/monitoring' 'configMapGenerator:' '  - name: duetime-brokers' '    behavior: merge' \
   '    literals: [cell_brokers=kafka:9093]' >"$folder/cell.yaml"
 conform "the cell" <"$folder/cell.yaml"
+"$folder/kustomize" build deploy/kubernetes/gateway | conform "the gateway"
+conform "the gateway at the cells" <deploy/kubernetes/gateway/from-gateway.yaml
 grep --quiet 'cell_brokers: kafka:9093' "$folder/cell.yaml"
 # Or the checks above check nothing.
 refused "a field that does not exist" readonlyRootFilesystem conform "" < <(sed 's/readOnlyRootFilesystem/readonlyRootFilesystem/' "$folder/base.yaml")

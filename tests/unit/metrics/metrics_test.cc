@@ -28,6 +28,7 @@ using ::testing::Not;
 // Readings in which no two numbers are the same.
 Readings DistinctReadings() {
   Readings readings;
+  readings.gateway_cells = {{.name = "a", .reachable = true}};
   uint64_t next = 1'001;
   for (int shard = 0; shard < 2; ++shard) {
     protocol::ShardStats stats;

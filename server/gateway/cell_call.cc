@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/gateway/cell_call.h"
+
+#include <algorithm>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/cpp/error.h"
+#include "duetime/v1/messages.pb.h"
+#include "server/gateway/gateway_worker.h"
+#include "server/gateway/id_fields.h"
+#include "server/gateway/timer.h"
+#include "server/rpc/grpc_time.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::gateway {
+namespace {
+
+// The wait before the next leader is asked.
+constexpr uint64_t kAskAgainMs = 50;
+// What remains of a client's time when the cells' calls end.
+constexpr uint64_t kMarginMs = 100;
+
+// Together; the cells take 8 KiB of all metadata.
+constexpr size_t kMetadataBytesMax = 6'000;
+
+bool IsPrintable(const grpc::string_ref& value) {
+  return std::all_of(value.begin(), value.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+// "/duetime.v1.Messages/Schedule" for ScheduleRequest.
+std::string PathOf(const google::protobuf::Descriptor& request) {
+  const google::protobuf::FileDescriptor* const file = v1::ScheduleRequest::descriptor()->file();
+  std::string method = request.name();
+  method.resize(method.size() - std::string("Request").size());
+  const bool messages = file->service(0)->FindMethodByName(method) != nullptr;
+  return absl::StrCat(messages ? "/duetime.v1.Messages/" : "/duetime.v1.Admin/", method);
+}
+
+}  // namespace
+
+void Passed::AddTo(grpc::ClientContext* context) const {
+  for (const auto& [name, value] : metadata) context->AddMetadata(name, value);
+}
+
+Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& client, uint64_t extra_ms) {
+  Passed passed;
+  size_t bytes = 0;
+  for (const char* name : {"authorization", "traceparent", "tracestate"}) {
+    if (absl::string_view(name) == "authorization" && !worker.context().passes_tokens) continue;
+    const auto range = client.client_metadata().equal_range(name);
+    for (auto it = range.first; it != range.second; ++it) {
+      const grpc::string_ref value = it->second;
+      bytes += value.size();
+      // gRPC takes from a client what it refuses to send.
+      if (bytes > kMetadataBytesMax || !IsPrintable(value)) continue;
+      passed.metadata.emplace_back(name, std::string(value.data(), value.size()));
+    }
+  }
+  const uint64_t left = rpc::MillisUntil(client.raw_deadline());
+  const uint64_t longest = worker.context().options.gateway_wait_ms + extra_ms;
+  passed.until_mono_ms = worker.context().clock->Read().mono_ms +
+                         std::min(longest, left - std::min(left / 4, kMarginMs));
+  return passed;
+}
+
+Passed OwnPassed(const GatewayWorker& worker) {
+  Passed passed;
+  if (!worker.context().token.empty()) {
+    passed.metadata.emplace_back("authorization", absl::StrCat("Bearer ", worker.context().token));
+  }
+  passed.until_mono_ms =
+      worker.context().clock->Read().mono_ms + worker.context().options.gateway_wait_ms;
+  return passed;
+}
+
+// The attempts of one call. Life: deletes itself when its last operation has ended.
+class CellCall::Attempts final : public rpc::CompletionTag {
+ public:
+  Attempts(CellCall* call, GatewayWorker* worker, Passed passed,
+           const google::protobuf::Message& request, google::protobuf::Message* response)
+      : call_(call),
+        worker_(worker),
+        passed_(std::move(passed)),
+        path_(PathOf(*request.GetDescriptor())),
+        response_(response) {
+    if (passed_.once) line_.emplace(&worker->lines(call->cell_));
+    rpc::SerializeResponse(request, &request_);
+    Begin();
+  }
+
+  // Nobody waits for the answer any more.
+  void Leave() {
+    call_ = nullptr;
+    Cancel();
+    if (pause_.has_value()) delete this;
+  }
+  void Cancel() {
+    cancelled_ = true;
+    if (!pause_.has_value()) context_->TryCancel();
+  }
+
+  void Complete(bool ok) override {
+    static_cast<void>(ok);
+    if (call_ == nullptr) {
+      delete this;
+      return;
+    }
+    if (AsksAgain()) return;
+    absl::Status status = worker_->context().ErrorOf(call_->cell_, status_);
+    if (status.ok()) status = TakeResponse();
+    CellCall* const call = call_;
+    call->attempts_ = nullptr;
+    delete this;
+    call->End(std::move(status));
+  }
+
+ private:
+  void Begin() {
+    pause_.reset();
+    context_.emplace();
+    passed_.AddTo(&*context_);
+    // gRPC reads its connections while a call waits for one, and so learns who leads.
+    context_->set_wait_for_ready(!passed_.once);
+    const uint64_t now_ms = worker_->context().clock->Read().mono_ms;
+    const auto left =
+        static_cast<int64_t>(passed_.until_mono_ms - std::min(now_ms, passed_.until_mono_ms));
+    context_->set_deadline(rpc::AfterSteady(left));
+    call_in_ = (line_.has_value() ? line_->stub() : worker_->stub(call_->cell_))
+                   .PrepareUnaryCall(&*context_, path_, request_, worker_->shell().cq());
+    if (cancelled_) context_->TryCancel();
+    call_in_->StartCall();
+    call_in_->Finish(&answer_, &status_, this);
+  }
+
+  absl::Status TakeResponse() {
+    grpc::Status parsed =
+        grpc::SerializationTraits<google::protobuf::Message>::Deserialize(&answer_, response_);
+    if (!parsed.ok()) return absl::InternalError("the answer of the cell is no message");
+    ChangeIds(response_, [this](const std::string& text) {
+      return worker_->context().map.Tag(call_->cell_, text);
+    });
+    return absl::OkStatus();
+  }
+
+  bool AsksAgain() {
+    if (cancelled_ || passed_.once) return false;
+    const uint64_t then_ms = worker_->context().clock->Read().mono_ms + kAskAgainMs;
+    if (client::GetErrorInfo(client::ToAbslStatus(status_)).reason != "NOT_LEADER" ||
+        then_ms >= passed_.until_mono_ms) {
+      return false;
+    }
+    pause_.emplace(worker_->shell().cq(), kAskAgainMs, [this] { Begin(); });
+    return true;
+  }
+
+  CellCall* call_;
+  GatewayWorker* const worker_;
+  const Passed passed_;
+  const std::string path_;
+  google::protobuf::Message* const response_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer answer_;
+  grpc::Status status_;
+  std::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> call_in_;
+  // Of a call that waits by design.
+  std::optional<Line> line_;
+  // Set between two attempts.
+  std::optional<Timer> pause_;
+  bool cancelled_ = false;
+};
+
+CellCall::CellCall(GatewayWorker* worker, size_t cell, Passed passed,
+                   const google::protobuf::Message& request, google::protobuf::Message* response)
+    : cell_(cell) {
+  attempts_ = new Attempts(this, worker, std::move(passed), request, response);
+}
+
+CellCall::~CellCall() {
+  if (attempts_ != nullptr) attempts_->Leave();
+}
+
+void CellCall::Cancel() {
+  if (attempts_ != nullptr) attempts_->Cancel();
+}
+
+void CellCall::End(absl::Status status) {
+  ended_ = true;
+  status_ = std::move(status);
+  // Each of them may destroy this object.
+  if (on_end) return std::exchange(on_end, nullptr)();
+  if (waiting_) std::exchange(waiting_, {}).resume();
+}
+
+}  // namespace duetime::gateway

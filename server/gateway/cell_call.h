@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CellCall: one unary call of a gateway to a cell.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <grpcpp/server_context.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace grpc {
+class ClientContext;
+}
+
+namespace duetime::gateway {
+
+class GatewayWorker;
+
+// What of a client's call its calls to the cells have in common. Immutable.
+struct Passed {
+  // The client's token, trace, and the like.
+  std::vector<std::pair<std::string, std::string>> metadata;
+  // When the calls end, on the steady clock.
+  uint64_t until_mono_ms = 0;
+  // For calls that wait by design: one attempt, not at a cell that is away, and on a connection for
+  // such calls.
+  bool once = false;
+
+  void AddTo(grpc::ClientContext* context) const;
+};
+
+// A call to a cell ends before the client's own, so that there is time to name a cell that did not
+// answer. `extra_ms`: how much longer than gateway_wait_ms it may take.
+Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& client,
+                uint64_t extra_ms = 0);
+// For the gateway's own calls.
+Passed OwnPassed(const GatewayWorker& worker);
+
+// Calls the method of the request's type (ScheduleRequest: Schedule) at the member of the cell that
+// leads. If that changes, asks the next leader; this is safe, because NOT_LEADER means that nothing
+// was changed. Ids in the answer get the name of the cell; ids in the request must be the cell's
+// own. The destructor cancels the call. Thread safety: confined to the worker's thread.
+class CellCall {
+ public:
+  // Begins the call. `response` outlives this object; it is set before the end is told.
+  CellCall(GatewayWorker* worker, size_t cell, Passed passed,
+           const google::protobuf::Message& request, google::protobuf::Message* response);
+  ~CellCall();
+  CellCall(const CellCall&) = delete;
+  CellCall& operator=(const CellCall&) = delete;
+
+  // Ends the call with CANCELLED, unless an answer is under way.
+  void Cancel();
+  bool ended() const { return ended_; }
+  // REQUIRES: ended().
+  const absl::Status& status() const { return status_; }
+  size_t cell() const { return cell_; }
+
+  // Called once, at the end, if set by then.
+  absl::AnyInvocable<void()> on_end;
+
+  // co_await gives status().
+  bool await_ready() const { return ended_; }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  absl::Status await_resume() const { return status_; }
+
+ private:
+  class Attempts;
+
+  void End(absl::Status status);
+
+  const size_t cell_;
+  bool ended_ = false;
+  absl::Status status_;
+  std::coroutine_handle<> waiting_;
+  // Owns itself. Null once it has ended.
+  Attempts* attempts_ = nullptr;
+};
+
+}  // namespace duetime::gateway

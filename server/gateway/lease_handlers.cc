@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/gateway/lease_handlers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "server/api/messages/settle_routing.h"
+#include "server/api/proto_time.h"
+#include "server/api/request_validation.h"
+#include "server/api/serving_context.h"
+#include "server/api/validation_error.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::gateway {
+namespace {
+
+// The defaults of PullRequest.
+constexpr int64_t kPullDefault = 100;
+constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
+// How long a cell waits for messages at a time: messages of another cell wait as long.
+constexpr uint64_t kSliceMs = 100;
+// A cell that takes so much longer is left out.
+constexpr uint64_t kSliceGraceMs = 1'000;
+constexpr uint64_t kGiveBackMs = 1'000;
+
+// Gives the parts of a repeated field to their cells.
+template <typename Request, typename Get>
+void SplitLeases(const CellMap& map, Request* request, Get get, SplitSettles<Request>* split) {
+  for (auto& lease : *get(request)) {
+    auto located = map.Locate(lease.lease_token());
+    if (!located.ok()) {
+      split->lost.push_back(lease.lease_token());
+      continue;
+    }
+    auto* const part = get(&split->parts[located->cell])->Add();
+    part->Swap(&lease);
+    part->set_lease_token(std::move(located->text));
+  }
+}
+
+// An empty request goes to one cell, which judges it.
+Co<absl::Status> SettleAll(GatewayWorker& worker, const Passed& passed, v1::SettleRequest& request,
+                           v1::SettleResponse* response) {
+  const std::string topic = request.topic();
+  SplitSettles<v1::SettleRequest> split = Split(worker.map(), &request);
+  const size_t cells = split.parts.size();
+  std::vector<v1::SettleResponse> responses(cells);
+  std::vector<std::unique_ptr<CellCall>> calls;
+  for (size_t i = 0; i < cells; ++i) {
+    const bool last = i + 1 == cells && calls.empty() && split.lost.empty();
+    if (split.parts[i].ByteSizeLong() == 0 && !last) continue;
+    split.parts[i].set_topic(topic);
+    calls.push_back(std::make_unique<CellCall>(&worker, i, passed, split.parts[i], &responses[i]));
+  }
+  absl::Status status;
+  for (const auto& owned : calls) {
+    CellCall& call = *owned;
+    const absl::Status one = co_await call;
+    if (!one.ok()) status = one;
+    response->MergeFrom(responses[call.cell()]);
+  }
+  for (std::string& token : split.lost) {
+    v1::SettleRefusal* const refused = response->add_refused();
+    refused->set_lease_token(std::move(token));
+    refused->set_reason(v1::SettleRefusal::REASON_LEASE_LOST);
+  }
+  co_return status;
+}
+
+struct Pulled {
+  std::vector<v1::PullResponse> responses;
+  // OK if a cell has answered. An error that no repeat mends counts more than one that passes.
+  absl::Status status;
+  bool any = false;
+};
+
+// Asks the cells that are not away.
+Co<Pulled> PullOnce(GatewayWorker& worker, const Passed& passed, const v1::PullRequest& request,
+                    std::vector<bool>* away) {
+  const size_t cells = worker.map().size();
+  Pulled pulled;
+  pulled.responses.resize(cells);
+  std::vector<std::unique_ptr<CellCall>> calls;
+  for (size_t i = 0; i < cells; ++i) {
+    if ((*away)[i]) continue;
+    calls.push_back(std::make_unique<CellCall>(&worker, i, passed, request, &pulled.responses[i]));
+  }
+  bool answered = false;
+  for (const auto& owned : calls) {
+    CellCall& call = *owned;
+    const absl::Status one = co_await call;
+    (*away)[call.cell()] = !one.ok();
+    answered = answered || one.ok();
+    if (!one.ok() && (pulled.status.ok() || !absl::IsUnavailable(one))) pulled.status = one;
+    pulled.any = pulled.any || pulled.responses[call.cell()].deliveries_size() > 0;
+  }
+  if (pulled.any || (answered && absl::IsUnavailable(pulled.status))) {
+    pulled.status = absl::OkStatus();
+  }
+  calls.clear();
+  co_return pulled;
+}
+
+// Moves deliveries into the response, up to the limits of the request, if its client is still
+// there. The rest goes to `back`.
+void Take(const v1::PullRequest& request, bool wanted, Pulled* pulled, v1::PullResponse* response,
+          v1::SettleRequest* back) {
+  int64_t messages = request.max_messages() > 0 ? request.max_messages() : kPullDefault;
+  if (!wanted) messages = 0;
+  int64_t bytes = request.max_bytes() > 0 ? request.max_bytes() : kPullBytesDefault;
+  for (v1::PullResponse& part : pulled->responses) {
+    for (v1::Delivery& delivery : *part.mutable_deliveries()) {
+      const auto size = static_cast<int64_t>(delivery.ByteSizeLong());
+      // A single message may be larger.
+      const bool fits = messages > 0 && (bytes >= size || response->deliveries_size() == 0);
+      if (!fits) {
+        back->add_release()->set_lease_token(std::move(*delivery.mutable_lease_token()));
+        continue;
+      }
+      --messages;
+      bytes -= size;
+      response->add_deliveries()->Swap(&delivery);
+    }
+  }
+}
+
+// Asks again and again until there are messages, or the wait is over.
+Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
+                           const v1::PullRequest& request, v1::PullResponse* response) {
+  base::Clock& clock = *worker.context().clock;
+  const uint64_t end_ms = clock.Read().mono_ms + api::DurationToMs(request.wait()).value_or(0);
+  std::vector<bool> away(worker.map().size());
+  v1::PullRequest slice = request;
+  Pulled pulled;
+  do {
+    const uint64_t now_ms = clock.Read().mono_ms;
+    const uint64_t left_ms = end_ms - std::min(end_ms, now_ms);
+    api::SetDuration(std::min(left_ms, kSliceMs), slice.mutable_wait());
+    Passed passed = PassedOf(worker, call.server_context(), kSliceMs);
+    passed.once = true;
+    passed.until_mono_ms = std::min(passed.until_mono_ms, now_ms + kSliceMs + kSliceGraceMs);
+    pulled = co_await PullOnce(worker, passed, slice, &away);
+  } while (pulled.status.ok() && !pulled.any && !call.gone() && clock.Read().mono_ms < end_ms &&
+           worker.context().Admit(/*begins_work=*/true).ok());
+  v1::SettleRequest back;
+  Take(request, !call.gone(), &pulled, response, &back);
+  if (back.release_size() > 0) {
+    Passed passed = PassedOf(worker, call.server_context());
+    passed.until_mono_ms = clock.Read().mono_ms + kGiveBackMs;
+    v1::SettleResponse settled;
+    // Leases that cannot be given back end by themselves.
+    static_cast<void>(co_await SettleAll(worker, passed, back, &settled));
+  }
+  co_return pulled.status;
+}
+
+// Counts a Pull among the streams while it lasts.
+class CountedPull {
+ public:
+  explicit CountedPull(GatewayContext* context)
+      : context_(context), before_(context->streams.fetch_add(1)) {}
+  ~CountedPull() { context_->streams.fetch_sub(1); }
+  CountedPull(const CountedPull&) = delete;
+  CountedPull& operator=(const CountedPull&) = delete;
+
+  absl::Status status() const {
+    return before_ < context_->streams_max ? absl::OkStatus()
+                                           : api::StreamLimitError(context_->streams_max);
+  }
+
+ private:
+  GatewayContext* const context_;
+  const uint64_t before_;
+};
+
+void Answer(rpc::UnaryCall& call, const absl::Status& status,
+            const google::protobuf::Message& response) {
+  if (status.ok()) {
+    call.Finish(response);
+  } else {
+    call.FinishWithError(status);
+  }
+}
+
+}  // namespace
+
+template <typename Request>
+absl::Status ParseSettles(const api::RequestLimits& limits, const char* reason,
+                          grpc::ByteBuffer* buffer, Request* request) {
+  rpc::WireSummary summary;
+  absl::Status status = rpc::CheckRequest(buffer, Request::GetDescriptor(), &summary);
+  if (!status.ok()) return status;
+  const size_t settles_max = limits.outstanding_messages_max;
+  if (summary.elements > settles_max) {
+    return api::OverLimit(reason, "ack", summary.elements, settles_max, "settlements");
+  }
+  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
+  const size_t bytes = api::LongestToken(*request);
+  if (bytes <= api::kTokenBytesMax) return absl::OkStatus();
+  return api::OverLimit(reason, "lease_token", bytes, api::kTokenBytesMax, "bytes");
+}
+template absl::Status ParseSettles(const api::RequestLimits&, const char*, grpc::ByteBuffer*,
+                                   v1::SettleRequest*);
+template absl::Status ParseSettles(const api::RequestLimits&, const char*, grpc::ByteBuffer*,
+                                   v1::SubscribeRequest*);
+
+template <typename Request>
+SplitSettles<Request> Split(const CellMap& map, Request* request) {
+  SplitSettles<Request> split;
+  split.parts.resize(map.size());
+  for (std::string& token : *request->mutable_ack()) {
+    auto located = map.Locate(token);
+    if (located.ok()) {
+      split.parts[located->cell].add_ack(std::move(located->text));
+    } else {
+      split.lost.push_back(std::move(token));
+    }
+  }
+  SplitLeases(
+      map, request, [](Request* part) { return part->mutable_nack(); }, &split);
+  SplitLeases(
+      map, request, [](Request* part) { return part->mutable_extend(); }, &split);
+  SplitLeases(
+      map, request, [](Request* part) { return part->mutable_dead_letter(); }, &split);
+  SplitLeases(
+      map, request, [](Request* part) { return part->mutable_release(); }, &split);
+  return split;
+}
+template SplitSettles<v1::SettleRequest> Split(const CellMap&, v1::SettleRequest*);
+template SplitSettles<v1::SubscribeRequest> Split(const CellMap&, v1::SubscribeRequest*);
+
+rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call) {
+  v1::PullRequest request;
+  v1::PullResponse response;
+  const OpenBytes bytes(&worker.context(), call.request()->Length());
+  const CountedPull counted(&worker.context());
+  absl::Status status = bytes.status();
+  if (status.ok()) status = worker.context().Admit(/*begins_work=*/true);
+  if (status.ok()) status = rpc::ParseRequest(call.request(), &request);
+  api::ValidStart start;
+  uint64_t wait_ms = 0;
+  if (status.ok()) {
+    status = api::ValidatePull(request, worker.context().limits, &start, &wait_ms);
+  }
+  if (status.ok()) status = counted.status();
+  if (status.ok()) status = co_await PullUntil(worker, call, request, &response);
+  Answer(call, status, response);
+}
+
+rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call) {
+  v1::SettleRequest request;
+  v1::SettleResponse response;
+  const OpenBytes bytes(&worker.context(), call.request()->Length());
+  absl::Status status = bytes.status();
+  if (status.ok()) status = worker.context().Admit(/*begins_work=*/false);
+  if (status.ok()) {
+    status = ParseSettles(worker.context().limits, "INVALID_SETTLE", call.request(), &request);
+  }
+  if (status.ok()) {
+    const Passed passed = PassedOf(worker, call.server_context());
+    status = co_await SettleAll(worker, passed, request, &response);
+  }
+  Answer(call, status, response);
+}
+
+}  // namespace duetime::gateway

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gateway's handlers of Pull and Settle.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/request_limits.h"
+#include "server/gateway/ask.h"
+#include "server/rpc/unary_call.h"
+
+namespace duetime::gateway {
+
+// Settlements by cell. A token of no cell is refused with LEASE_LOST.
+template <typename Request>
+struct SplitSettles {
+  // By cell. Empty if there is nothing for it.
+  std::vector<Request> parts;
+  std::vector<std::string> lost;
+};
+// Parses a SettleRequest or a SubscribeRequest. Checks the number and the length of its tokens
+// before it spends memory on them. `reason`: of the error.
+template <typename Request>
+absl::Status ParseSettles(const api::RequestLimits& limits, const char* reason,
+                          grpc::ByteBuffer* buffer, Request* request);
+// Takes the settlements out of the request: SettleRequest or SubscribeRequest.
+template <typename Request>
+SplitSettles<Request> Split(const CellMap& map, Request* request);
+
+// Asks all cells, in short slices until one of them has messages. No call is cancelled, because its
+// messages would be lost until their leases end. What is too much is given back.
+rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call);
+rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call);
+
+}  // namespace duetime::gateway

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SplitBatch: a batch, divided among the cells, and its results in the order of the request.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+
+#include "server/api/failure.h"
+#include "server/gateway/cell_call.h"
+#include "server/gateway/gateway_worker.h"
+
+namespace duetime::gateway {
+
+// Request has items, Response has results, in the same order. A part that a cell refuses as a whole
+// gives each of its items the error. But if it is not known what became of a part, the whole fails:
+// the client repeats it, if it may. Thread safety: confined to the worker's thread.
+template <typename Request, typename Response>
+class SplitBatch {
+ public:
+  explicit SplitBatch(GatewayWorker* worker) : worker_(worker), parts_(worker->map().size()) {}
+  SplitBatch(const SplitBatch&) = delete;
+  SplitBatch& operator=(const SplitBatch&) = delete;
+
+  // The place for the next item, of this cell.
+  auto* Add(size_t cell) {
+    Part& part = parts_[cell];
+    part.positions.push_back(size_++);
+    return AddItem(&part.request);
+  }
+  // The next item is refused.
+  void Refuse(const absl::Status& error) { refused_.emplace_back(size_++, error); }
+
+  // Calls the cells. `on_end` is called once, perhaps before this function returns. REQUIRES: all
+  // items are added.
+  void Begin(const Passed& passed, absl::AnyInvocable<void()> on_end) {
+    on_end_ = std::move(on_end);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      if (part.positions.empty()) continue;
+      ++open_;
+      part.call = std::make_unique<CellCall>(worker_, i, passed, part.request, &part.response);
+      part.call->on_end = [this] { EndPart(); };
+      part.request.Clear();
+    }
+    ++open_;
+    EndPart();
+  }
+
+  // OK, or the error of a part whose outcome is not known. REQUIRES: on_end was called.
+  absl::Status status() const {
+    for (const Part& part : parts_) {
+      if (part.call != nullptr && absl::IsUnavailable(part.call->status())) {
+        return part.call->status();
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // REQUIRES: on_end was called.
+  void TakeResults(Response* response) {
+    auto* const results = response->mutable_results();
+    results->Reserve(size_);
+    for (int i = 0; i < size_; ++i) results->Add();
+    for (const auto& [position, error] : refused_) {
+      api::FillFailure(error, results->Mutable(position)->mutable_error());
+    }
+    for (Part& part : parts_) {
+      if (part.call == nullptr) continue;
+      absl::Status status = part.call->status();
+      const int count = static_cast<int>(part.positions.size());
+      if (status.ok() && part.response.results_size() != count) {
+        status = absl::InternalError("the cell has not answered each item");
+      }
+      for (int i = 0; i < count; ++i) {
+        auto* const result = results->Mutable(part.positions[static_cast<size_t>(i)]);
+        if (status.ok()) {
+          result->Swap(part.response.mutable_results(i));
+        } else {
+          api::FillFailure(status, result->mutable_error());
+        }
+      }
+    }
+  }
+
+ private:
+  struct Part {
+    Request request;
+    Response response;
+    std::vector<int> positions;
+    std::unique_ptr<CellCall> call;
+  };
+
+  static auto* AddItem(Request* request) {
+    if constexpr (requires { request->add_messages(); }) {
+      return request->add_messages();
+    } else {
+      return request->add_cancels();
+    }
+  }
+
+  void EndPart() {
+    if (--open_ == 0) std::exchange(on_end_, nullptr)();
+  }
+
+  GatewayWorker* const worker_;
+  std::vector<Part> parts_;
+  std::vector<std::pair<int, absl::Status>> refused_;
+  int size_ = 0;
+  size_t open_ = 0;
+  absl::AnyInvocable<void()> on_end_;
+};
+
+}  // namespace duetime::gateway

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A gateway, and two servers behind it. What it has in common with one server is tested by the
+// other programs of this folder, which run with DUETIME_TEST_CELLS, too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/integration/daemon_fixture.h"
+
+namespace duetime::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class GatewayTest : public DaemonTest {
+ protected:
+  // A server behind the gateway, asked without it.
+  struct Cell {
+    std::unique_ptr<ServerProcess> server;
+    std::unique_ptr<v1::Messages::Stub> messages;
+    std::unique_ptr<v1::Admin::Stub> admin;
+  };
+
+  void StartCell(const std::string& name) {
+    Cell& cell = cells_[name];
+    cell.server = std::make_unique<ServerProcess>(
+        ServerProcess::Options{.daemon = DUETIME_DAEMON, .flags = {"--shards=1"}, .tls = {}});
+    ASSERT_TRUE(cell.server->Start()) << cell.server->error();
+    const auto channel = cell.server->Connect();
+    cell.messages = v1::Messages::NewStub(channel);
+    cell.admin = v1::Admin::NewStub(channel);
+  }
+
+  // "a" has the lower half of the slots, "b" the upper one, others none.
+  void StartGateway(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> flags = {"--gateway-wait-ms=1000"};
+    for (const auto& [name, cell] : cells_) {
+      const std::string slots = name == "a" ? "0-8191" : name == "b" ? "8192-16383" : "-";
+      flags.push_back(
+          absl::StrCat("--gateway-cells=", name, " ", slots, " ", cell.server->target()));
+    }
+    flags.insert(flags.end(), more.begin(), more.end());
+    StartDaemon(flags);
+  }
+
+  void SetUp() override {
+    StartCell("a");
+    StartCell("b");
+  }
+
+  static std::string CellOf(const std::string& id) { return id.substr(0, id.find('.')); }
+
+  v1::Message MustScheduleKey(const std::string& key, Millis delay) {
+    v1::ScheduleRequest request = Request("t", delay);
+    request.set_key(key);
+    request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+    return MustSchedule(request);
+  }
+  // A key whose message is in this cell.
+  std::string KeyIn(const std::string& cell) {
+    for (int i = 0;; ++i) {
+      const std::string key = absl::StrCat("key-", i);
+      if (CellOf(MustScheduleKey(key, Millis(3'600'000)).id()) == cell) return key;
+    }
+  }
+
+  template <typename Stub, typename Request, typename Response>
+  static grpc::Status Call(const std::unique_ptr<Stub>& stub,
+                           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                        Response*),
+                           const Request& request, Response* response) {
+    grpc::ClientContext context;
+    SetDeadline(&context, Millis(5'000));
+    return (stub.get()->*method)(&context, request, response);
+  }
+
+  // Waits until `done` is true.
+  bool Soon(const std::function<bool()>& done) {
+    const auto end = Clock::now() + Millis(40'000);
+    while (!done()) {
+      if (Clock::now() > end) return false;
+      server_->Wait(Millis(20));
+    }
+    return true;
+  }
+
+  bool HasSubscription(const std::string& cell, const std::string& name) {
+    v1::GetSubscriptionRequest request;
+    request.set_topic("t");
+    request.set_name(name);
+    v1::GetSubscriptionResponse response;
+    return Call(cells_[cell].admin, &v1::Admin::Stub::GetSubscription, request, &response).ok();
+  }
+
+  std::map<std::string, Cell> cells_;
+};
+
+TEST_F(GatewayTest, AKeyIsInOneCellAndMessagesWithoutANameAreInAll) {
+  StartGateway();
+  std::map<std::string, int> keyed;
+  std::map<std::string, int> plain;
+  for (int i = 0; i < 40; ++i) {
+    const v1::Message first = MustScheduleKey(absl::StrCat("k", i), Millis(3'600'000));
+    EXPECT_EQ(MustScheduleKey(absl::StrCat("k", i), Millis(7'200'000)).id(), first.id());
+    ++keyed[CellOf(first.id())];
+    ++plain[CellOf(MustSchedule("t", Millis(3'600'000)).id())];
+  }
+  EXPECT_EQ(plain["a"], 20);
+  EXPECT_EQ(plain["b"], 20);
+  EXPECT_GT(keyed["a"], 5);
+  EXPECT_GT(keyed["b"], 5);
+  EXPECT_EQ(keyed.size(), 2u);
+  v1::GetTopicRequest request;
+  request.set_name("t");
+  v1::GetTopicResponse topic;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::GetTopic, request, &topic).ok());
+  EXPECT_EQ(topic.topic().counts().pending(), 80);
+}
+
+TEST_F(GatewayTest, AnIdNamesItsCell) {
+  StartGateway();
+  const v1::Message message = MustSchedule("t", Millis(3'600'000));
+  const std::string cell = CellOf(message.id());
+  const std::string other = cell == "a" ? "b" : "a";
+  const std::string own = message.id().substr(2);
+  v1::CancelResponse cancelled;
+  for (const std::string& id : {own, "c." + own, "." + own, std::string(".")}) {
+    EXPECT_EQ(InfoOf(Cancel(id, &cancelled)).reason, "INVALID_MESSAGE_ID") << id;
+  }
+  EXPECT_EQ(MustCancel(other + "." + own).outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
+  cancelled = MustCancel(message.id());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  EXPECT_EQ(cancelled.message_id(), message.id());
+  // The cell knows it by the same text without the name.
+  v1::GetRequest get;
+  get.set_message_id(own);
+  v1::GetResponse got;
+  ASSERT_TRUE(Call(cells_[cell].messages, &v1::Messages::Stub::Get, get, &got).ok());
+  EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
+}
+
+// The other cell goes on, and the stream of the subscriber stays open.
+TEST_F(GatewayTest, ACellThatIsAwayIsNamedAndComesBack) {
+  StartGateway();
+  const std::string key_a = KeyIn("a");
+  const std::string key_b = KeyIn("b");
+  Subscription subscription(channel_, Subscription::Start{.topic = "t", .messages = 10});
+  ASSERT_TRUE(subscription.WaitStarted());
+  const auto deliver = [&](const std::string& key) {
+    v1::ScheduleRequest request = Request("t", Millis(0), key);
+    request.set_key(key);
+    request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+    v1::Message message;
+    EXPECT_TRUE(Soon([&] { return Schedule(request, &message).ok(); }));
+    const auto received = subscription.Next();
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(received->delivery.payload(), key);
+    EXPECT_EQ(subscription.AckAndWait(received->delivery), SettleAnswer::kSettled);
+  };
+  deliver(key_a);
+  deliver(key_b);
+  cells_["a"].server->Kill();
+  deliver(key_b);
+  v1::GetRequest get;
+  get.mutable_key()->set_topic("t");
+  get.mutable_key()->set_key(key_a);
+  v1::GetResponse got;
+  auto info = InfoOf(Call(messages_, &v1::Messages::Stub::Get, get, &got));
+  EXPECT_EQ(info.reason, "CELL_UNAVAILABLE");
+  EXPECT_EQ(info.metadata["cell"], "a");
+  // No smaller totals.
+  v1::ListRequest list;
+  list.set_topic("t");
+  v1::ListResponse page;
+  info = InfoOf(Call(messages_, &v1::Messages::Stub::List, list, &page));
+  EXPECT_EQ(info.reason, "CELL_UNAVAILABLE");
+  EXPECT_EQ(info.metadata["cell"], "a");
+  v1::ServerInfoResponse server;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::ServerInfo, v1::ServerInfoRequest(), &server).ok());
+  ASSERT_EQ(server.gateway_cells_size(), 2);
+  EXPECT_FALSE(server.gateway_cells(0).answers());
+  EXPECT_THAT(server.gateway_cells(0).error(), HasSubstr("the cell a"));
+  EXPECT_TRUE(server.gateway_cells(1).answers());
+  EXPECT_GT(server.gateway_cells(1).counts().accepted(), 0);
+  ASSERT_TRUE(cells_["a"].server->Start());
+  deliver(key_a);
+  deliver(key_b);
+}
+
+// Else its messages would miss the named subscriptions.
+TEST_F(GatewayTest, ANewCellHasAllSubscriptionsBeforeItGetsMessages) {
+  StartGateway();
+  v1::CreateSubscriptionRequest request;
+  request.mutable_subscription()->set_topic("t");
+  request.mutable_subscription()->set_name("audit");
+  request.mutable_subscription()->mutable_settings()->mutable_lease_duration()->set_seconds(77);
+  v1::CreateSubscriptionResponse response;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::CreateSubscription, request, &response).ok());
+  EXPECT_TRUE(HasSubscription("a", "audit") && HasSubscription("b", "audit"));
+  server_->Stop();
+  StartCell("c");
+  StartGateway();
+  std::map<std::string, int> cells;
+  for (int i = 0; i < 9; ++i) {
+    const std::string cell = CellOf(MustSchedule("t", Millis(0)).id());
+    ++cells[cell];
+    EXPECT_TRUE(HasSubscription(cell, "audit")) << cell;
+  }
+  EXPECT_THAT(cells, ElementsAre(std::pair("a", 3), std::pair("b", 3), std::pair("c", 3)));
+}
+
+TEST_F(GatewayTest, SettingsThatDifferBecomeThoseOfTheFirstCell) {
+  StartGateway();
+  MustSchedule("t", Millis(3'600'000));
+  v1::UpdateTopicRequest request;
+  request.mutable_topic()->set_name("t");
+  request.mutable_update_mask()->add_paths("settings.max_pending");
+  v1::UpdateTopicResponse updated;
+  for (const auto& [cell, max_pending] : {std::pair("a", 500), std::pair("b", 900)}) {
+    request.mutable_topic()->mutable_settings()->set_max_pending(max_pending);
+    auto& admin = cells_[cell].admin;
+    EXPECT_TRUE(Soon([&] {
+      return Call(admin, &v1::Admin::Stub::UpdateTopic, request, &updated).ok();
+    })) << "the topic is in each cell soon";
+  }
+  v1::GetTopicRequest get;
+  get.set_name("t");
+  v1::GetTopicResponse got;
+  EXPECT_TRUE(Soon([&] {
+    return Call(cells_["b"].admin, &v1::Admin::Stub::GetTopic, get, &got).ok() &&
+           got.topic().settings().max_pending() == 500;
+  }));
+}
+
+TEST_F(GatewayTest, ATopicIsDeletedInAllCellsOrInNone) {
+  StartGateway();
+  const std::string key = KeyIn("b");
+  v1::DeleteTopicRequest request;
+  request.set_name("t");
+  v1::DeleteTopicResponse deleted;
+  const auto try_delete = [&] {
+    return InfoOf(Call(admin_, &v1::Admin::Stub::DeleteTopic, request, &deleted)).reason;
+  };
+  EXPECT_EQ(try_delete(), "TOPIC_NOT_EMPTY");
+  // Leaves a message in one cell.
+  v1::StartBulkRequest purge;
+  purge.set_topic("t");
+  purge.set_action(v1::BULK_ACTION_CANCEL);
+  purge.set_name("purge");
+  v1::StartBulkResponse started;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, purge, &started).ok());
+  v1::GetOperationRequest get;
+  get.set_name("purge");
+  v1::GetOperationResponse operation;
+  EXPECT_TRUE(Soon([&] {
+    return Call(admin_, &v1::Admin::Stub::GetOperation, get, &operation).ok() &&
+           operation.operation().state() == v1::Operation::STATE_DONE;
+  }));
+  EXPECT_GT(operation.operation().changed(), 0);
+  MustScheduleKey(key, Millis(7'200'000));
+  EXPECT_EQ(try_delete(), "TOPIC_NOT_EMPTY");
+  v1::GetTopicRequest topic;
+  topic.set_name("t");
+  v1::GetTopicResponse got;
+  for (auto& [name, cell] : cells_) {
+    EXPECT_TRUE(Soon([&] {
+      return Call(cell.admin, &v1::Admin::Stub::GetTopic, topic, &got).ok();
+    })) << name;
+  }
+  cells_["a"].server->Kill();
+  EXPECT_EQ(try_delete(), "CELL_UNAVAILABLE");
+  ASSERT_TRUE(cells_["a"].server->Start());
+  request.set_force(true);
+  EXPECT_TRUE(Soon([&] {
+    return Call(admin_, &v1::Admin::Stub::DeleteTopic, request, &deleted).ok() &&
+           deleted.operation().empty();
+  }));
+  for (auto& [name, cell] : cells_) {
+    EXPECT_EQ(InfoOf(Call(cell.admin, &v1::Admin::Stub::GetTopic, topic, &got)).reason,
+              "TOPIC_NOT_FOUND")
+        << name;
+  }
+}
+
+TEST_F(GatewayTest, APullTakesFromAllCellsAndNeverMoreThanItMay) {
+  StartGateway();
+  v1::PullRequest request;
+  request.set_topic("t");
+  request.set_max_messages(3);
+  request.mutable_wait()->set_seconds(5);
+  v1::PullResponse pulled;
+  ASSERT_TRUE(Call(
+                  messages_, &v1::Messages::Stub::Pull,
+                  [] {
+                    v1::PullRequest first;
+                    first.set_topic("t");
+                    return first;
+                  }(),
+                  &pulled)
+                  .ok());
+  std::set<std::string> ids;
+  for (int i = 0; i < 10; ++i) ids.insert(MustSchedule("t", Millis(0)).id());
+  std::set<std::string> received;
+  for (int round = 0; round < 30 && received.size() < ids.size(); ++round) {
+    pulled.Clear();
+    ASSERT_TRUE(Call(messages_, &v1::Messages::Stub::Pull, request, &pulled).ok());
+    EXPECT_LE(pulled.deliveries_size(), 3);
+    v1::SettleRequest settle;
+    for (const v1::Delivery& delivery : pulled.deliveries()) {
+      EXPECT_EQ(delivery.attempt() > 1, delivery.maybe_redelivered());
+      received.insert(delivery.message_id());
+      settle.add_ack(delivery.lease_token());
+    }
+    settle.add_ack("nocell.x");
+    v1::SettleResponse settled;
+    ASSERT_TRUE(Call(messages_, &v1::Messages::Stub::Settle, settle, &settled).ok());
+    EXPECT_EQ(settled.settled_size(), pulled.deliveries_size());
+    ASSERT_EQ(settled.refused_size(), 1);
+    EXPECT_EQ(settled.refused(0).lease_token(), "nocell.x");
+  }
+  EXPECT_EQ(received, ids);
+}
+
+TEST_F(GatewayTest, AStreamTakesNoMoreThanMaxDeliveries) {
+  StartGateway();
+  for (int i = 0; i < 20; ++i) MustSchedule("t", Millis(0));
+  v1::SubscribeRequest first;
+  first.mutable_start()->set_topic("t");
+  first.mutable_start()->set_max_deliveries(5);
+  std::set<std::string> ids;
+  {
+    Subscription five(channel_, first);
+    for (int i = 0; i < 5; ++i) {
+      const auto received = five.Next();
+      ASSERT_TRUE(received.has_value());
+      ids.insert(received->delivery.message_id());
+      EXPECT_EQ(five.AckAndWait(received->delivery), SettleAnswer::kSettled);
+    }
+    EXPECT_TRUE(five.StaysQuiet(Millis(100)));
+    five.HalfClose();
+    const auto end = five.WaitEnd(Millis(5'000));
+    ASSERT_TRUE(end.has_value());
+    EXPECT_TRUE(end->ok()) << end->error_message();
+  }
+  // What came beyond them was given back, and counts as no attempt that failed.
+  Subscription rest(channel_, Subscription::Start{.topic = "t", .messages = 100});
+  for (int i = 0; i < 15; ++i) {
+    const auto received = rest.Next();
+    ASSERT_TRUE(received.has_value()) << i;
+    EXPECT_TRUE(ids.insert(received->delivery.message_id()).second);
+    EXPECT_EQ(rest.AckAndWait(received->delivery), SettleAnswer::kSettled);
+  }
+}
+
+TEST_F(GatewayTest, WhatConcernsOneMachineIsNotServed) {
+  StartGateway();
+  v1::HandOverResponse response;
+  const grpc::Status status =
+      Call(admin_, &v1::Admin::Stub::HandOver, v1::HandOverRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace duetime::test
