@@ -269,9 +269,9 @@ TEST_F(GatewayTest, ATopicIsDeletedInAllCellsOrInNone) {
   topic.set_name("t");
   v1::GetTopicResponse got;
   for (auto& [name, cell] : cells_) {
-    EXPECT_TRUE(Soon([&] {
-      return Call(cell.admin, &v1::Admin::Stub::GetTopic, topic, &got).ok();
-    })) << name;
+    const auto& admin = cell.admin;
+    EXPECT_TRUE(Soon([&] { return Call(admin, &v1::Admin::Stub::GetTopic, topic, &got).ok(); }))
+        << name;
   }
   cells_["a"].server->Kill();
   EXPECT_EQ(try_delete(), "CELL_UNAVAILABLE");
