@@ -61,10 +61,11 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(const Options& options,
   context->passes_tokens = !address.tls_ca_file.empty() || !address.tls_cert_file.empty();
   address.token.clear();
   address.token_file.clear();
-  auto open = [context, address](size_t cell) mutable {
-    address.target = context->map.cell(cell).addresses;
-    address.members_by_dns = absl::StartsWith(address.target, "dns:");
-    return client::OpenChannel(address);
+  const auto open = [context, address](size_t cell) {
+    client::ServerAddress members = address;
+    members.target = context->map.cell(cell).addresses;
+    members.members_by_dns = absl::StartsWith(members.target, "dns:");
+    return client::OpenChannel(members);
   };
   bool all_local = true;
   for (size_t i = 0; i < context->map.size(); ++i) {
@@ -75,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(const Options& options,
   }
   context->passes_tokens = context->passes_tokens || all_local;
   // The files of the certificates were there a moment ago. A channel of no use is better than none.
-  context->open_channel = [context, open](size_t cell) mutable {
+  context->open_channel = [context, open](size_t cell) {
     auto channel = open(cell);
     return channel.ok() ? *std::move(channel) : context->channels[cell];
   };
