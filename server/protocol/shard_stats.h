@@ -73,6 +73,8 @@ struct ShardStats {
   uint64_t claim_ms = 0;
   uint64_t load_ms = 0;
   bool failed = false;
+  // The shard has seen StopDispatch, so no lease begins any more.
+  bool dispatch_stopped = false;
 };
 
 }  // namespace duetime::protocol

@@ -163,6 +163,7 @@ class Shard::Impl {
     stats.claim_ms = scheduler_.claim_ms();
     stats.load_ms = scheduler_.load_ms();
     stats.failed = failed_;
+    stats.dispatch_stopped = stopped_;
     return stats;
   }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -53,6 +54,18 @@ class CountingClock final : public base::Clock {
  private:
   SystemClock clock_;
   std::atomic<int> reads_{0};
+};
+
+// Asks a function for the steady time, and tells it how often it was asked.
+class SteppedClock final : public base::Clock {
+ public:
+  explicit SteppedClock(std::function<uint64_t(int)> mono_ms) : mono_ms_(std::move(mono_ms)) {}
+  base::Now Read() override { return {.wall_ms = 0, .mono_ms = mono_ms_(++reads_)}; }
+  base::ClockState state() override { return {}; }
+
+ private:
+  const std::function<uint64_t(int)> mono_ms_;
+  int reads_ = 0;
 };
 
 class NodeTest : public ::testing::Test {
@@ -121,6 +134,12 @@ class NodeTest : public ::testing::Test {
     uint64_t acked = 0;
     for (const protocol::ShardStats& stats : node_->shard_stats()) acked += stats.acked;
     return acked;
+  }
+
+  uint64_t InFlight() {
+    uint64_t in_flight = 0;
+    for (const protocol::ShardStats& stats : node_->shard_stats()) in_flight += stats.in_flight;
+    return in_flight;
   }
 
   NodeOptions options_;
@@ -416,11 +435,31 @@ TEST_F(NodeTest, ADrainWaitsForLeasesButNotForever) {
   Subscribe(10);
   ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now(), 2)).ok());
   const auto deliveries = sink_.WaitForDeliveries(2);
+  // The figures are published a moment later.
+  while (InFlight() < 2) std::this_thread::yield();
   EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 1), 2u);
   ASSERT_EQ(pthread_kill(pthread_self(), SIGTERM), 0);
   EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 3'600'000), 2u);
   Ack(deliveries);
   EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 3'600'000), 0u);
+}
+
+// A drain waits for leases that a shard has given but not yet published.
+TEST_F(NodeTest, ADrainWaitsForAShardThatIsBusy) {
+  BlockSignals();
+  StartNode();
+  ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now(), 2)).ok());
+  sink_.WaitForSchedule(CallTag{1});
+  sink_.SetClosed(true);
+  Subscribe(10);
+  sink_.WaitForBlockedEngine();
+  constexpr uint64_t kGraceMs = 1'000;
+  // The shard is busy during the first look. The grace is over once its leases are known.
+  SteppedClock clock([&](int reads) {
+    if (reads == 3) sink_.SetClosed(false);
+    return InFlight() == 2 ? kGraceMs : 0;
+  });
+  EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock, kGraceMs), 2u);
 }
 
 TEST_F(NodeTest, ItSleepsBetweenEventsAndIsOnTime) {
