@@ -3,6 +3,7 @@
 // RequestLimits: the knobs for the size of requests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,11 @@ struct RequestLimits {
   size_t batch_bytes_max = 16 << 20;
   // Unsettled messages of one subscriber.
   size_t outstanding_messages_max = 100'000;
+
+  // No valid request is larger, but for its few other fields.
+  size_t message_bytes_max() const {
+    return std::max(batch_bytes_max, payload_bytes_max + attributes_bytes_max);
+  }
 };
 
 }  // namespace duetime::api

@@ -11,6 +11,7 @@
 #include "server/api/subscriptions/subscription_settings.h"
 #include "server/api/validation_error.h"
 #include "server/base/error.h"
+#include "server/rpc/message_io.h"
 
 namespace duetime::api {
 namespace {
@@ -56,14 +57,20 @@ absl::Status CheckAmount(int64_t value, int64_t limit, absl::string_view reason,
 
 }  // namespace
 
-absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits) {
-  if (items > limits.batch_messages_max) {
-    return OverLimit("BATCH_TOO_LARGE", "messages", items, limits.batch_messages_max, "messages");
+absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                        google::protobuf::Message* request) {
+  constexpr absl::string_view kReason = "BATCH_TOO_LARGE";
+  const size_t bytes = buffer->Length();
+  rpc::WireSummary summary;
+  absl::Status status = rpc::CheckRequest(buffer, request->GetDescriptor(), &summary);
+  if (!status.ok()) return status;
+  if (summary.elements > limits.batch_messages_max) {
+    return OverLimit(kReason, "messages", summary.elements, limits.batch_messages_max, "messages");
   }
   if (bytes > limits.batch_bytes_max) {
-    return OverLimit("BATCH_TOO_LARGE", "messages", bytes, limits.batch_bytes_max, "bytes");
+    return OverLimit(kReason, "messages", bytes, limits.batch_bytes_max, "bytes");
   }
-  return absl::OkStatus();
+  return rpc::ParseChecked(buffer, request);
 }
 
 absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits& limits,

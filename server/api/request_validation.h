@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Validation of batches and of subscribers' requests. Pure functions: no gRPC, no clock, no state.
+// Validation of batches and of subscribers' requests. Pure functions: no clock, no state.
 //
 // Every refusal is an error of base::MakeError with a reason that messages.proto names. Its text
 // and metadata give the field, the value and the limit. A refusal echoes no text of the request.
@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/request_limits.h"
@@ -34,8 +36,10 @@ inline constexpr int64_t kPullBytesMax = int64_t{16} << 20;
 inline constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
 inline constexpr uint64_t kPullWaitMsMax = 60'000;
 
-// BATCH_TOO_LARGE by count or by size. The caller validates the items one by one.
-absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits);
+// Parses a batch. Checks its size before it spends memory on it; the caller validates the items one
+// by one. BATCH_TOO_LARGE by count or by size.
+absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                        google::protobuf::Message* request);
 
 // The start of a stream, or the same fields of a Pull, with defaults filled in. The views point
 // into the request.

@@ -48,10 +48,6 @@ std::optional<storage::RestoreNote> ReadRestoreNote(storage::MessageStore* store
   return storage::DecodeRestoreNote(**bytes);
 }
 
-size_t MessageBytesMax(const RequestLimits& limits) {
-  return std::max(limits.batch_bytes_max, limits.payload_bytes_max + limits.attributes_bytes_max);
-}
-
 }  // namespace
 
 Server::Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
@@ -68,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
       new Server(std::move(options), node_options, clock, stats, guards));
   ServingContext* const context = &server->context_;
   auto shell = rpc::GrpcServer::Create(
-      context->options, MessageBytesMax(context->options.limits),
+      context->options, context->options.limits.message_bytes_max(),
       SweepMs(context->options.heartbeat_ms), context,
       {.services = {"duetime.v1.Messages", "duetime.v1.Admin"},
        .unary = UnaryMethods(),

@@ -104,13 +104,4 @@ void ServingContext::GiveBackDamaged(protocol::StreamId stream,
                 tokens.size(), kDamagedRetryMs / 1000);
 }
 
-absl::Status StreamLimitError(size_t limit) {
-  return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("too many streams, limit ", limit),
-                         {.reason = "STREAM_LIMIT",
-                          .field = "",
-                          .metadata = {{"limit", absl::StrCat(limit)}},
-                          .retry_after_ms = 1'000});
-}
-
 }  // namespace duetime::api

@@ -127,13 +127,6 @@ struct ServingContext : rpc::ServerState {
   std::string cell_member;
   // A client wants another member to lead.
   std::atomic<bool> hand_over{false};
-
-  // The number of open Subscribe streams, and of open ScheduleStreams.
-  std::atomic<uint64_t> streams{0};
-  std::atomic<uint64_t> schedule_streams{0};
 };
-
-// RESOURCE_EXHAUSTED STREAM_LIMIT.
-absl::Status StreamLimitError(size_t limit);
 
 }  // namespace duetime::api

@@ -33,28 +33,12 @@ const Request* ParseOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
 // The same for a batch: checks the number of elements before it spends memory on them.
 template <typename Request>
 const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
-  const size_t bytes = call.request()->Length();
-  rpc::WireSummary summary;
-  absl::Status status = rpc::CheckRequest(call.request(), Request::GetDescriptor(), &summary);
-  if (status.ok()) {
-    status = ValidateBatchSize(summary.elements, bytes, worker.context().options.limits);
-  }
-  auto* request = ApiWorker::Reused<Request>(bytes);
-  if (status.ok()) status = rpc::ParseChecked(call.request(), request);
+  auto* request = ApiWorker::Reused<Request>(call.request()->Length());
+  absl::Status status = ParseBatch(worker.context().options.limits, call.request(), request);
   if (status.ok()) status = Authorize(worker, call, *request);
   if (status.ok()) return request;
   call.FinishWithError(status);
   return nullptr;
-}
-
-// Ends a call with its response, or with an error.
-inline void Finish(rpc::UnaryCall& call, const absl::Status& status,
-                   const google::protobuf::Message& response) {
-  if (status.ok()) {
-    call.Finish(response);
-  } else {
-    call.FinishWithError(status);
-  }
 }
 
 // Turns a handler into a function of the shell's table. A handler validates the request, does the
@@ -77,7 +61,7 @@ struct Unary<kHandler> {
     if (request == nullptr) return;
     Response response;
     const absl::Status status = kHandler(worker, *request, &response);
-    Finish(call, status, response);
+    call.Finish(status, response);
   }
 };
 
@@ -90,7 +74,7 @@ struct Unary<kHandler> {
     absl::Status status = rpc::ParseRequest(call.request(), &request);
     if (status.ok()) status = Authorize(worker, call, request);
     if (status.ok()) status = co_await kHandler(worker, call, request, &response);
-    Finish(call, status, response);
+    call.Finish(status, response);
   }
 };
 

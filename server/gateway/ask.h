@@ -49,15 +49,6 @@ struct Answers {
     if (error == nullptr || (found && absl::IsNotFound(*error))) return absl::OkStatus();
     return *error;
   }
-
-  // The responses of the cells that answered with OK.
-  std::vector<const Response*> good() const {
-    std::vector<const Response*> good;
-    for (size_t i = 0; i < statuses.size(); ++i) {
-      if (statuses[i].ok()) good.push_back(&responses[i]);
-    }
-    return good;
-  }
 };
 
 // Asks all cells at once. `request` outlives the wait.

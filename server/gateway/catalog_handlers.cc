@@ -14,94 +14,39 @@
 namespace duetime::gateway {
 namespace {
 
-// Sends a request to all cells. The response is the first cell's, with the rest of them added.
-// `part`: the function of the response that gives what is added.
-template <typename Response, typename Request, typename Part>
-Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, const Request& request,
-                           Response* response, Part part) {
-  const Answers<Response> answers = co_await AskAll<Response>(worker, passed, request);
-  if (absl::Status status = answers.Status(worker.map()); !status.ok()) co_return status;
-  bool first = true;
-  for (const Response* good : answers.good()) {
-    if (first) {
-      *response = *good;
-    } else {
-      Add(*part(const_cast<Response*>(good)), part(response));
-    }
-    first = false;
-  }
-  co_return absl::OkStatus();
-}
-
-template <typename Response>
-v1::Topic* TopicOf(Response* response) {
-  return response->mutable_topic();
-}
-template <typename Response>
-v1::Subscription* SubscriptionOf(Response* response) {
-  return response->mutable_subscription();
-}
-template <typename Response>
-v1::Operation* OperationOf(Response* response) {
-  return response->mutable_operation();
-}
-
-// A page of the first cell that answers with OK, with the counts of the others. Topics,
-// subscriptions and operations are the same in all cells, but for moments.
-template <typename Request, typename Response, typename AddOthers>
+// A page of the first cell that answers with OK. Topics, subscriptions and operations are the same
+// in all cells, but for moments. `Get`: what gives one of them with the counts of all cells.
+// `set_name`: names an item of the page in such a request.
+template <typename GetRequest, typename GetResponse, typename Request, typename Response,
+          typename Items, typename SetName>
 Co<absl::Status> FirstPage(GatewayWorker& worker, const Passed& passed, const Request& request,
-                           Response* response, AddOthers add) {
+                           Response* response, Items items, SetName set_name) {
   absl::Status status;
   for (size_t cell = 0; cell < worker.map().size(); ++cell) {
     status = co_await Ask(worker, passed, cell, request, response);
     if (status.ok()) break;
     if (!absl::IsNotFound(status)) co_return status;
   }
-  if (status.ok()) status = co_await add();
-  co_return status;
+  if (!status.ok()) co_return status;
+  for (auto& item : *items(response)) {
+    GetRequest get;
+    set_name(item, &get);
+    GetResponse all;
+    status = co_await AskAndAdd(worker, passed, get, &all);
+    if (status.ok()) item.Swap(WholeOf(&all));
+    // It may have been deleted meanwhile.
+    if (!status.ok() && !absl::IsNotFound(status)) co_return status;
+  }
+  co_return absl::OkStatus();
 }
 
 }  // namespace
 
-Co<absl::Status> CreateTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::CreateTopicRequest& request, v1::CreateTopicResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response, TopicOf<v1::CreateTopicResponse>);
-}
-
-Co<absl::Status> GetTopic(GatewayWorker& worker, const Passed& passed, v1::GetTopicRequest& request,
-                          v1::GetTopicResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response, TopicOf<v1::GetTopicResponse>);
-}
-
 Co<absl::Status> ListTopics(GatewayWorker& worker, const Passed& passed,
                             v1::ListTopicsRequest& request, v1::ListTopicsResponse* response) {
-  const auto count = [&]() -> Co<absl::Status> {
-    for (v1::Topic& topic : *response->mutable_topics()) {
-      v1::GetTopicRequest get;
-      get.set_name(topic.name());
-      v1::GetTopicResponse all;
-      const absl::Status status = co_await GetTopic(worker, passed, get, &all);
-      if (status.ok()) topic = all.topic();
-      if (!status.ok() && !absl::IsNotFound(status)) co_return status;
-    }
-    co_return absl::OkStatus();
-  };
-  co_return co_await FirstPage(worker, passed, request, response, count);
-}
-
-Co<absl::Status> UpdateTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::UpdateTopicRequest& request, v1::UpdateTopicResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response, TopicOf<v1::UpdateTopicResponse>);
-}
-
-Co<absl::Status> PauseTopic(GatewayWorker& worker, const Passed& passed,
-                            v1::PauseTopicRequest& request, v1::PauseTopicResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response, TopicOf<v1::PauseTopicResponse>);
-}
-
-Co<absl::Status> ResumeTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::ResumeTopicRequest& request, v1::ResumeTopicResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response, TopicOf<v1::ResumeTopicResponse>);
+  co_return co_await FirstPage<v1::GetTopicRequest, v1::GetTopicResponse>(
+      worker, passed, request, response, [](auto* page) { return page->mutable_topics(); },
+      [](const v1::Topic& topic, auto* get) { get->set_name(topic.name()); });
 }
 
 Co<absl::Status> DeleteTopic(GatewayWorker& worker, const Passed& passed,
@@ -133,43 +78,15 @@ Co<absl::Status> DeleteTopic(GatewayWorker& worker, const Passed& passed,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> CreateSubscription(GatewayWorker& worker, const Passed& passed,
-                                    v1::CreateSubscriptionRequest& request,
-                                    v1::CreateSubscriptionResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               SubscriptionOf<v1::CreateSubscriptionResponse>);
-}
-
-Co<absl::Status> GetSubscription(GatewayWorker& worker, const Passed& passed,
-                                 v1::GetSubscriptionRequest& request,
-                                 v1::GetSubscriptionResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               SubscriptionOf<v1::GetSubscriptionResponse>);
-}
-
 Co<absl::Status> ListSubscriptions(GatewayWorker& worker, const Passed& passed,
                                    v1::ListSubscriptionsRequest& request,
                                    v1::ListSubscriptionsResponse* response) {
-  const auto count = [&]() -> Co<absl::Status> {
-    for (v1::Subscription& subscription : *response->mutable_subscriptions()) {
-      v1::GetSubscriptionRequest get;
-      get.set_topic(subscription.topic());
-      get.set_name(subscription.name());
-      v1::GetSubscriptionResponse all;
-      const absl::Status status = co_await GetSubscription(worker, passed, get, &all);
-      if (status.ok()) subscription = all.subscription();
-      if (!status.ok() && !absl::IsNotFound(status)) co_return status;
-    }
-    co_return absl::OkStatus();
-  };
-  co_return co_await FirstPage(worker, passed, request, response, count);
-}
-
-Co<absl::Status> UpdateSubscription(GatewayWorker& worker, const Passed& passed,
-                                    v1::UpdateSubscriptionRequest& request,
-                                    v1::UpdateSubscriptionResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               SubscriptionOf<v1::UpdateSubscriptionResponse>);
+  co_return co_await FirstPage<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>(
+      worker, passed, request, response, [](auto* page) { return page->mutable_subscriptions(); },
+      [](const v1::Subscription& subscription, auto* get) {
+        get->set_topic(subscription.topic());
+        get->set_name(subscription.name());
+      });
 }
 
 Co<absl::Status> DeleteSubscription(GatewayWorker& worker, const Passed& passed,
@@ -190,51 +107,21 @@ Co<absl::Status> Forecast(GatewayWorker& worker, const Passed& passed, v1::Forec
   if (!request.has_start_time()) {
     api::SetTimestamp(worker.context().clock->Read().wall_ms, request.mutable_start_time());
   }
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               [](v1::ForecastResponse* answer) { return answer; });
+  co_return co_await AskAndAdd(worker, passed, request, response);
 }
 
 Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
                            v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
   if (request.name().empty() && !request.dry_run()) request.set_name(client::RandomId().Next());
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               OperationOf<v1::StartBulkResponse>);
-}
-
-Co<absl::Status> GetOperation(GatewayWorker& worker, const Passed& passed,
-                              v1::GetOperationRequest& request,
-                              v1::GetOperationResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               OperationOf<v1::GetOperationResponse>);
+  co_return co_await AskAndAdd(worker, passed, request, response);
 }
 
 Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,
                                 v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response) {
-  const auto count = [&]() -> Co<absl::Status> {
-    for (v1::Operation& operation : *response->mutable_operations()) {
-      v1::GetOperationRequest get;
-      get.set_name(operation.name());
-      v1::GetOperationResponse all;
-      const absl::Status status = co_await GetOperation(worker, passed, get, &all);
-      if (status.ok()) operation = all.operation();
-      if (!status.ok() && !absl::IsNotFound(status)) co_return status;
-    }
-    co_return absl::OkStatus();
-  };
-  co_return co_await FirstPage(worker, passed, request, response, count);
-}
-
-Co<absl::Status> CancelOperation(GatewayWorker& worker, const Passed& passed,
-                                 v1::CancelOperationRequest& request,
-                                 v1::CancelOperationResponse* response) {
-  co_return co_await AskAndAdd(worker, passed, request, response,
-                               OperationOf<v1::CancelOperationResponse>);
-}
-
-Co<absl::Status> CheckAccess(GatewayWorker& worker, const Passed& passed,
-                             v1::CheckAccessRequest& request, v1::CheckAccessResponse* response) {
-  co_return co_await Ask(worker, passed, worker.NextCell(), request, response);
+  co_return co_await FirstPage<v1::GetOperationRequest, v1::GetOperationResponse>(
+      worker, passed, request, response, [](auto* page) { return page->mutable_operations(); },
+      [](const v1::Operation& operation, auto* get) { get->set_name(operation.name()); });
 }
 
 Co<absl::Status> ServerInfo(GatewayWorker& worker, const Passed& passed,

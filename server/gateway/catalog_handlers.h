@@ -5,64 +5,80 @@
 // a repeat is safe, and the Reconciler ends the difference. Counts are those of all cells together.
 #pragma once
 
+#include <cstddef>
+#include <utility>
+
 #include "absl/status/status.h"
 
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 #include "server/gateway/ask.h"
+#include "server/gateway/sums.h"
 
 namespace duetime::gateway {
 
-Co<absl::Status> CreateTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::CreateTopicRequest& request, v1::CreateTopicResponse* response);
-Co<absl::Status> GetTopic(GatewayWorker& worker, const Passed& passed, v1::GetTopicRequest& request,
-                          v1::GetTopicResponse* response);
+// The part of a response that has counts.
+template <typename Response>
+auto* WholeOf(Response* response) {
+  if constexpr (requires { response->mutable_topic(); }) {
+    return response->mutable_topic();
+  } else if constexpr (requires { response->mutable_subscription(); }) {
+    return response->mutable_subscription();
+  } else if constexpr (requires { response->mutable_operation(); }) {
+    return response->mutable_operation();
+  } else {
+    return response;
+  }
+}
+
+// Sends a request to all cells. The response is that of the first cell with OK, with the counts of
+// the others added.
+template <typename Request, typename Response>
+Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request& request,
+                           Response* response) {
+  Answers<Response> answers = co_await AskAll<Response>(worker, passed, request);
+  if (absl::Status status = answers.Status(worker.map()); !status.ok()) co_return status;
+  bool first = true;
+  for (size_t cell = 0; cell < answers.statuses.size(); ++cell) {
+    if (!answers.statuses[cell].ok()) continue;
+    Response* const answer = &answers.responses[cell];
+    if (std::exchange(first, false)) {
+      response->Swap(answer);
+    } else {
+      Add(*WholeOf(answer), WholeOf(response));
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+// Asks any cell.
+template <typename Request, typename Response>
+Co<absl::Status> AskAny(GatewayWorker& worker, const Passed& passed, Request& request,
+                        Response* response) {
+  co_return co_await Ask(worker, passed, worker.NextCell(), request, response);
+}
+
 Co<absl::Status> ListTopics(GatewayWorker& worker, const Passed& passed,
                             v1::ListTopicsRequest& request, v1::ListTopicsResponse* response);
-Co<absl::Status> UpdateTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::UpdateTopicRequest& request, v1::UpdateTopicResponse* response);
-Co<absl::Status> PauseTopic(GatewayWorker& worker, const Passed& passed,
-                            v1::PauseTopicRequest& request, v1::PauseTopicResponse* response);
-Co<absl::Status> ResumeTopic(GatewayWorker& worker, const Passed& passed,
-                             v1::ResumeTopicRequest& request, v1::ResumeTopicResponse* response);
 // Deletes only while all cells answer: a cell that has the topic still would bring it back.
 Co<absl::Status> DeleteTopic(GatewayWorker& worker, const Passed& passed,
                              v1::DeleteTopicRequest& request, v1::DeleteTopicResponse* response);
-
-Co<absl::Status> CreateSubscription(GatewayWorker& worker, const Passed& passed,
-                                    v1::CreateSubscriptionRequest& request,
-                                    v1::CreateSubscriptionResponse* response);
-Co<absl::Status> GetSubscription(GatewayWorker& worker, const Passed& passed,
-                                 v1::GetSubscriptionRequest& request,
-                                 v1::GetSubscriptionResponse* response);
 Co<absl::Status> ListSubscriptions(GatewayWorker& worker, const Passed& passed,
                                    v1::ListSubscriptionsRequest& request,
                                    v1::ListSubscriptionsResponse* response);
-Co<absl::Status> UpdateSubscription(GatewayWorker& worker, const Passed& passed,
-                                    v1::UpdateSubscriptionRequest& request,
-                                    v1::UpdateSubscriptionResponse* response);
 // As DeleteTopic.
 Co<absl::Status> DeleteSubscription(GatewayWorker& worker, const Passed& passed,
                                     v1::DeleteSubscriptionRequest& request,
                                     v1::DeleteSubscriptionResponse* response);
-
 Co<absl::Status> Forecast(GatewayWorker& worker, const Passed& passed, v1::ForecastRequest& request,
                           v1::ForecastResponse* response);
 // An operation has the same name in all cells.
 Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
                            v1::StartBulkRequest& request, v1::StartBulkResponse* response);
-Co<absl::Status> GetOperation(GatewayWorker& worker, const Passed& passed,
-                              v1::GetOperationRequest& request, v1::GetOperationResponse* response);
 Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,
                                 v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response);
-Co<absl::Status> CancelOperation(GatewayWorker& worker, const Passed& passed,
-                                 v1::CancelOperationRequest& request,
-                                 v1::CancelOperationResponse* response);
-
 Co<absl::Status> ServerInfo(GatewayWorker& worker, const Passed& passed,
                             v1::ServerInfoRequest& request, v1::ServerInfoResponse* response);
-Co<absl::Status> CheckAccess(GatewayWorker& worker, const Passed& passed,
-                             v1::CheckAccessRequest& request, v1::CheckAccessResponse* response);
 
 }  // namespace duetime::gateway

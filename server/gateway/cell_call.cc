@@ -97,12 +97,8 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   // Nobody waits for the answer any more.
   void Leave() {
     call_ = nullptr;
-    Cancel();
-    if (pause_.has_value()) delete this;
-  }
-  void Cancel() {
-    cancelled_ = true;
-    if (!pause_.has_value()) context_->TryCancel();
+    if (!pause_.has_value()) return context_->TryCancel();
+    delete this;
   }
 
   void Complete(bool ok) override {
@@ -133,7 +129,6 @@ class CellCall::Attempts final : public rpc::CompletionTag {
     context_->set_deadline(rpc::AfterSteady(left));
     call_in_ = (line_.has_value() ? line_->stub() : worker_->stub(call_->cell_))
                    .PrepareUnaryCall(&*context_, path_, request_, worker_->shell().cq());
-    if (cancelled_) context_->TryCancel();
     call_in_->StartCall();
     call_in_->Finish(&answer_, &status_, this);
   }
@@ -149,7 +144,7 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   }
 
   bool AsksAgain() {
-    if (cancelled_ || passed_.once) return false;
+    if (passed_.once) return false;
     const uint64_t then_ms = worker_->context().clock->Read().mono_ms + kAskAgainMs;
     if (client::GetErrorInfo(client::ToAbslStatus(status_)).reason != "NOT_LEADER" ||
         then_ms >= passed_.until_mono_ms) {
@@ -169,11 +164,10 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   grpc::Status status_;
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> call_in_;
-  // Of a call that waits by design.
+  // Of a call that waits for messages.
   std::optional<Line> line_;
   // Set between two attempts.
   std::optional<Timer> pause_;
-  bool cancelled_ = false;
 };
 
 CellCall::CellCall(GatewayWorker* worker, size_t cell, Passed passed,
@@ -184,10 +178,6 @@ CellCall::CellCall(GatewayWorker* worker, size_t cell, Passed passed,
 
 CellCall::~CellCall() {
   if (attempts_ != nullptr) attempts_->Leave();
-}
-
-void CellCall::Cancel() {
-  if (attempts_ != nullptr) attempts_->Cancel();
 }
 
 void CellCall::End(absl::Status status) {

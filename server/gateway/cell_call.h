@@ -22,14 +22,14 @@ namespace duetime::gateway {
 
 class GatewayWorker;
 
-// What of a client's call its calls to the cells have in common. Immutable.
+// What a client's call passes on to its calls of cells. Immutable.
 struct Passed {
   // The client's token, trace, and the like.
   std::vector<std::pair<std::string, std::string>> metadata;
   // When the calls end, on the steady clock.
   uint64_t until_mono_ms = 0;
-  // For calls that wait by design: one attempt, not at a cell that is away, and on a connection for
-  // such calls.
+  // For calls that wait for messages: they have one attempt, fail at once if the cell is away, and
+  // use a connection for such calls.
   bool once = false;
 
   void AddTo(grpc::ClientContext* context) const;
@@ -42,10 +42,10 @@ Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& client,
 // For the gateway's own calls.
 Passed OwnPassed(const GatewayWorker& worker);
 
-// Calls the method of the request's type (ScheduleRequest: Schedule) at the member of the cell that
-// leads. If that changes, asks the next leader; this is safe, because NOT_LEADER means that nothing
-// was changed. Ids in the answer get the name of the cell; ids in the request must be the cell's
-// own. The destructor cancels the call. Thread safety: confined to the worker's thread.
+// Calls the method of the request's type (ScheduleRequest: Schedule) at the leader of the cell. If
+// another member becomes the leader, asks that one; this is safe, because NOT_LEADER means that
+// nothing was changed. Ids in the answer get the name of the cell; ids in the request must be the
+// cell's own. The destructor cancels the call. Thread safety: confined to the worker's thread.
 class CellCall {
  public:
   // Begins the call. `response` outlives this object; it is set before the end is told.
@@ -55,10 +55,7 @@ class CellCall {
   CellCall(const CellCall&) = delete;
   CellCall& operator=(const CellCall&) = delete;
 
-  // Ends the call with CANCELLED, unless an answer is under way.
-  void Cancel();
-  bool ended() const { return ended_; }
-  // REQUIRES: ended().
+  // REQUIRES: the call has ended.
   const absl::Status& status() const { return status_; }
   size_t cell() const { return cell_; }
 

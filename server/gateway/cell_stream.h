@@ -14,7 +14,7 @@ namespace duetime::gateway {
 
 class GatewayWorker;
 
-// Who has a CellStream. A function may destroy the stream.
+// The owner of a CellStream. Each function may destroy the stream.
 class CellStreamOwner {
  public:
   // The stream has a response; ids and tokens have the name of the cell. Call ReadOn() for more.
@@ -29,7 +29,7 @@ class CellStreamOwner {
 // The destructor cancels the stream. Thread safety: confined to the worker's thread.
 class CellStream {
  public:
-  // Begins the stream, and waits for a member that leads.
+  // Begins the stream, as soon as a member of the cell leads.
   CellStream(CellStreamOwner* owner, GatewayWorker* worker, size_t cell, const Passed& passed,
              const v1::SubscribeStart& start);
   ~CellStream();

@@ -82,10 +82,7 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(const Options& options,
   };
   context->wake_all = [gateway = gateway.get()] { gateway->shell_->WakeAll(); };
   auto shell = rpc::GrpcServer::Create(
-      options.grpc,
-      std::max(options.limits.batch_bytes_max,
-               options.limits.payload_bytes_max + options.limits.attributes_bytes_max),
-      kSweepMs, context,
+      options.grpc, options.limits.message_bytes_max(), kSweepMs, context,
       {.services = {"duetime.v1.Messages", "duetime.v1.Admin"},
        .unary = UnaryMethods(),
        .streams = kStreams,

@@ -29,8 +29,7 @@ class Gateway {
   struct Options {
     GatewayOptions gateway;
     rpc::GrpcServerOptions grpc;
-    // How the cells are called; the target counts not. The token is for the calls of the gateway
-    // itself.
+    // How to call the cells, but for their addresses. The token is for the gateway's own calls.
     client::ServerAddress cells;
     std::string version;
     // As those of the cells.

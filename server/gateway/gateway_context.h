@@ -62,9 +62,6 @@ struct GatewayContext : rpc::ServerState {
   uint64_t heartbeat_ms = 15'000;
   uint64_t drain_grace_ms = 5'000;
   size_t streams_max = 10'000;
-  // Open Subscribe streams and waiting Pulls, and open ScheduleStreams.
-  std::atomic<uint64_t> streams{0};
-  std::atomic<uint64_t> schedule_streams{0};
   // See GatewayOptions::gateway_open_bytes_max.
   std::atomic<uint64_t> open_bytes{0};
 };

@@ -8,16 +8,12 @@
 #include "server/api/messages/settle_routing.h"
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
-#include "server/api/serving_context.h"
-#include "server/api/validation_error.h"
 #include "server/rpc/message_io.h"
+#include "server/rpc/stream_count.h"
 
 namespace duetime::gateway {
 namespace {
 
-// The defaults of PullRequest.
-constexpr int64_t kPullDefault = 100;
-constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
 // How long a cell waits for messages at a time: messages of another cell wait as long.
 constexpr uint64_t kSliceMs = 100;
 // A cell that takes so much longer is left out.
@@ -102,13 +98,9 @@ Co<Pulled> PullOnce(GatewayWorker& worker, const Passed& passed, const v1::PullR
   co_return pulled;
 }
 
-// Moves deliveries into the response, up to the limits of the request, if its client is still
-// there. The rest goes to `back`.
-void Take(const v1::PullRequest& request, bool wanted, Pulled* pulled, v1::PullResponse* response,
+// Moves deliveries into the response, at most `messages` with `bytes`. The rest goes to `back`.
+void Take(int64_t messages, int64_t bytes, Pulled* pulled, v1::PullResponse* response,
           v1::SettleRequest* back) {
-  int64_t messages = request.max_messages() > 0 ? request.max_messages() : kPullDefault;
-  if (!wanted) messages = 0;
-  int64_t bytes = request.max_bytes() > 0 ? request.max_bytes() : kPullBytesDefault;
   for (v1::PullResponse& part : pulled->responses) {
     for (v1::Delivery& delivery : *part.mutable_deliveries()) {
       const auto size = static_cast<int64_t>(delivery.ByteSizeLong());
@@ -125,11 +117,17 @@ void Take(const v1::PullRequest& request, bool wanted, Pulled* pulled, v1::PullR
   }
 }
 
-// Asks again and again until there are messages, or the wait is over.
+// Asks again and again until there are messages, or the wait is over. Gives back what is too much.
 Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
                            const v1::PullRequest& request, v1::PullResponse* response) {
   base::Clock& clock = *worker.context().clock;
-  const uint64_t end_ms = clock.Read().mono_ms + api::DurationToMs(request.wait()).value_or(0);
+  api::ValidStart start;
+  uint64_t wait_ms = 0;
+  absl::Status status = api::ValidatePull(request, worker.context().limits, &start, &wait_ms);
+  if (!status.ok()) co_return status;
+  const rpc::StreamCount count(&worker.context().streams, worker.context().streams_max);
+  if (status = count.status(); !status.ok()) co_return status;
+  const uint64_t end_ms = clock.Read().mono_ms + wait_ms;
   std::vector<bool> away(worker.map().size());
   v1::PullRequest slice = request;
   Pulled pulled;
@@ -144,7 +142,8 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
   } while (pulled.status.ok() && !pulled.any && !call.gone() && clock.Read().mono_ms < end_ms &&
            worker.context().Admit(/*begins_work=*/true).ok());
   v1::SettleRequest back;
-  Take(request, !call.gone(), &pulled, response, &back);
+  Take(call.gone() ? 0 : start.max_outstanding_messages, start.max_outstanding_bytes, &pulled,
+       response, &back);
   if (back.release_size() > 0) {
     Passed passed = PassedOf(worker, call.server_context());
     passed.until_mono_ms = clock.Read().mono_ms + kGiveBackMs;
@@ -155,55 +154,7 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
   co_return pulled.status;
 }
 
-// Counts a Pull among the streams while it lasts.
-class CountedPull {
- public:
-  explicit CountedPull(GatewayContext* context)
-      : context_(context), before_(context->streams.fetch_add(1)) {}
-  ~CountedPull() { context_->streams.fetch_sub(1); }
-  CountedPull(const CountedPull&) = delete;
-  CountedPull& operator=(const CountedPull&) = delete;
-
-  absl::Status status() const {
-    return before_ < context_->streams_max ? absl::OkStatus()
-                                           : api::StreamLimitError(context_->streams_max);
-  }
-
- private:
-  GatewayContext* const context_;
-  const uint64_t before_;
-};
-
-void Answer(rpc::UnaryCall& call, const absl::Status& status,
-            const google::protobuf::Message& response) {
-  if (status.ok()) {
-    call.Finish(response);
-  } else {
-    call.FinishWithError(status);
-  }
-}
-
 }  // namespace
-
-template <typename Request>
-absl::Status ParseSettles(const api::RequestLimits& limits, const char* reason,
-                          grpc::ByteBuffer* buffer, Request* request) {
-  rpc::WireSummary summary;
-  absl::Status status = rpc::CheckRequest(buffer, Request::GetDescriptor(), &summary);
-  if (!status.ok()) return status;
-  const size_t settles_max = limits.outstanding_messages_max;
-  if (summary.elements > settles_max) {
-    return api::OverLimit(reason, "ack", summary.elements, settles_max, "settlements");
-  }
-  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
-  const size_t bytes = api::LongestToken(*request);
-  if (bytes <= api::kTokenBytesMax) return absl::OkStatus();
-  return api::OverLimit(reason, "lease_token", bytes, api::kTokenBytesMax, "bytes");
-}
-template absl::Status ParseSettles(const api::RequestLimits&, const char*, grpc::ByteBuffer*,
-                                   v1::SettleRequest*);
-template absl::Status ParseSettles(const api::RequestLimits&, const char*, grpc::ByteBuffer*,
-                                   v1::SubscribeRequest*);
 
 template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request) {
@@ -234,18 +185,11 @@ rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call) {
   v1::PullRequest request;
   v1::PullResponse response;
   const OpenBytes bytes(&worker.context(), call.request()->Length());
-  const CountedPull counted(&worker.context());
   absl::Status status = bytes.status();
   if (status.ok()) status = worker.context().Admit(/*begins_work=*/true);
   if (status.ok()) status = rpc::ParseRequest(call.request(), &request);
-  api::ValidStart start;
-  uint64_t wait_ms = 0;
-  if (status.ok()) {
-    status = api::ValidatePull(request, worker.context().limits, &start, &wait_ms);
-  }
-  if (status.ok()) status = counted.status();
   if (status.ok()) status = co_await PullUntil(worker, call, request, &response);
-  Answer(call, status, response);
+  call.Finish(status, response);
 }
 
 rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call) {
@@ -254,14 +198,12 @@ rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call) {
   const OpenBytes bytes(&worker.context(), call.request()->Length());
   absl::Status status = bytes.status();
   if (status.ok()) status = worker.context().Admit(/*begins_work=*/false);
-  if (status.ok()) {
-    status = ParseSettles(worker.context().limits, "INVALID_SETTLE", call.request(), &request);
-  }
+  if (status.ok()) status = api::ParseSettles(worker.context().limits, call.request(), &request);
   if (status.ok()) {
     const Passed passed = PassedOf(worker, call.server_context());
     status = co_await SettleAll(worker, passed, request, &response);
   }
-  Answer(call, status, response);
+  call.Finish(status, response);
 }
 
 }  // namespace duetime::gateway

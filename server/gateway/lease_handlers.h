@@ -3,10 +3,7 @@
 // The gateway's handlers of Pull and Settle.
 #pragma once
 
-#include "absl/status/status.h"
-
 #include "duetime/v1/messages.pb.h"
-#include "server/api/request_limits.h"
 #include "server/gateway/ask.h"
 #include "server/rpc/unary_call.h"
 
@@ -19,11 +16,6 @@ struct SplitSettles {
   std::vector<Request> parts;
   std::vector<std::string> lost;
 };
-// Parses a SettleRequest or a SubscribeRequest. Checks the number and the length of its tokens
-// before it spends memory on them. `reason`: of the error.
-template <typename Request>
-absl::Status ParseSettles(const api::RequestLimits& limits, const char* reason,
-                          grpc::ByteBuffer* buffer, Request* request);
 // Takes the settlements out of the request: SettleRequest or SubscribeRequest.
 template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request);

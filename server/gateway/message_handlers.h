@@ -4,18 +4,17 @@
 // the message or the name, or asks all cells; messages.proto says what the calls mean.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "duetime/v1/messages.pb.h"
 #include "server/gateway/ask.h"
 #include "server/gateway/split_batch.h"
 
 namespace duetime::gateway {
-
-// The cell of a message that is to be scheduled.
-size_t CellOf(GatewayWorker& worker, const v1::ScheduleRequest& request);
-// The cell of a target; the request then has the cell's own id. INVALID_MESSAGE_ID.
-absl::StatusOr<size_t> CellOf(GatewayWorker& worker, v1::CancelRequest* request);
 
 using SplitSchedule = SplitBatch<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>;
 // Divides the messages of a batch. Takes them out of the request. CELL_UNAVAILABLE: a cell takes no
@@ -27,42 +26,49 @@ Co<absl::Status> Schedule(GatewayWorker& worker, const Passed& passed, v1::Sched
 Co<absl::Status> ScheduleBatch(GatewayWorker& worker, const Passed& passed,
                                v1::ScheduleBatchRequest& request,
                                v1::ScheduleBatchResponse* response);
-Co<absl::Status> Cancel(GatewayWorker& worker, const Passed& passed, v1::CancelRequest& request,
-                        v1::CancelResponse* response);
 Co<absl::Status> CancelBatch(GatewayWorker& worker, const Passed& passed,
                              v1::CancelBatchRequest& request, v1::CancelBatchResponse* response);
-Co<absl::Status> Reschedule(GatewayWorker& worker, const Passed& passed,
-                            v1::RescheduleRequest& request, v1::RescheduleResponse* response);
-Co<absl::Status> Get(GatewayWorker& worker, const Passed& passed, v1::GetRequest& request,
-                     v1::GetResponse* response);
-Co<absl::Status> Explain(GatewayWorker& worker, const Passed& passed, v1::ExplainRequest& request,
-                         v1::ExplainResponse* response);
-Co<absl::Status> List(GatewayWorker& worker, const Passed& passed, v1::ListRequest& request,
-                      v1::ListResponse* response);
-
 Co<absl::Status> CreateRecurrence(GatewayWorker& worker, const Passed& passed,
                                   v1::CreateRecurrenceRequest& request,
                                   v1::CreateRecurrenceResponse* response);
-Co<absl::Status> GetRecurrence(GatewayWorker& worker, const Passed& passed,
-                               v1::GetRecurrenceRequest& request,
-                               v1::GetRecurrenceResponse* response);
-Co<absl::Status> ListRecurrences(GatewayWorker& worker, const Passed& passed,
-                                 v1::ListRecurrencesRequest& request,
-                                 v1::ListRecurrencesResponse* response);
-Co<absl::Status> UpdateRecurrence(GatewayWorker& worker, const Passed& passed,
-                                  v1::UpdateRecurrenceRequest& request,
-                                  v1::UpdateRecurrenceResponse* response);
-Co<absl::Status> PauseRecurrence(GatewayWorker& worker, const Passed& passed,
-                                 v1::PauseRecurrenceRequest& request,
-                                 v1::PauseRecurrenceResponse* response);
-Co<absl::Status> ResumeRecurrence(GatewayWorker& worker, const Passed& passed,
-                                  v1::ResumeRecurrenceRequest& request,
-                                  v1::ResumeRecurrenceResponse* response);
-Co<absl::Status> DeleteRecurrence(GatewayWorker& worker, const Passed& passed,
-                                  v1::DeleteRecurrenceRequest& request,
-                                  v1::DeleteRecurrenceResponse* response);
-Co<absl::Status> PreviewRecurrence(GatewayWorker& worker, const Passed& passed,
-                                   v1::PreviewRecurrenceRequest& request,
-                                   v1::PreviewRecurrenceResponse* response);
+
+// INVALID_MESSAGE_ID.
+absl::Status NoSuchIdError();
+
+// The cell of a request with a target; the request then has the cell's own id. Without a target,
+// any cell refuses it. INVALID_MESSAGE_ID.
+template <typename Request>
+absl::StatusOr<size_t> CellOfTarget(GatewayWorker& worker, Request* request) {
+  if (request->has_key()) {
+    return worker.map().OfName(request->key().topic(), request->key().key());
+  }
+  if (request->target_case() == Request::TARGET_NOT_SET) return worker.NextCell();
+  auto located = worker.map().Locate(request->message_id());
+  if (!located.ok()) return NoSuchIdError();
+  request->set_message_id(std::move(located->text));
+  return located->cell;
+}
+
+// A call for one message, which its id or its key names.
+template <typename Request, typename Response>
+Co<absl::Status> AskTarget(GatewayWorker& worker, const Passed& passed, Request& request,
+                           Response* response) {
+  const absl::StatusOr<size_t> cell = CellOfTarget(worker, &request);
+  if (!cell.ok()) co_return cell.status();
+  co_return co_await Ask(worker, passed, *cell, request, response);
+}
+
+// A call for one recurrence, which exists.
+template <typename Request, typename Response>
+Co<absl::Status> AskRecurrence(GatewayWorker& worker, const Passed& passed, Request& request,
+                               Response* response) {
+  const std::string* name = nullptr;
+  if constexpr (requires { request.recurrence(); }) {
+    name = &request.recurrence().name();
+  } else {
+    name = &request.name();
+  }
+  co_return co_await Ask(worker, passed, worker.map().OfName("", *name), request, response);
+}
 
 }  // namespace duetime::gateway

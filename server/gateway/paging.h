@@ -167,4 +167,12 @@ class MergedPage {
   std::vector<Cell> cells_;
 };
 
+// A call for one page.
+template <typename Request, typename Response>
+Co<absl::Status> AskPage(GatewayWorker& worker, const Passed& passed, Request& request,
+                         Response* response) {
+  MergedPage<Request, Response> page(&worker, &passed, request);
+  co_return co_await page.Get(response);
+}
+
 }  // namespace duetime::gateway

@@ -17,6 +17,14 @@ using google::protobuf::util::MessageDifferencer;
 
 constexpr int kPage = 1'000;
 
+// Asks one cell on the gateway's own behalf.
+template <typename Request, typename Response>
+Co<absl::Status> AskCell(GatewayWorker* worker, size_t cell, const Request& request,
+                         Response* response) {
+  const Passed passed = OwnPassed(*worker);
+  co_return co_await Ask(*worker, passed, cell, request, response);
+}
+
 // Null if there is none of this name.
 template <typename Map, typename Key>
 const typename Map::mapped_type* FindIn(const Map& map, const Key& key) {
@@ -24,13 +32,11 @@ const typename Map::mapped_type* FindIn(const Map& map, const Key& key) {
   return it == map.end() ? nullptr : &it->second;
 }
 
-}  // namespace
-
-template <typename Request, typename Response>
-Co<absl::Status> Reconciler::AskSelf(size_t cell, const Request& request, Response* response) {
-  const Passed passed = OwnPassed(*worker_);
-  co_return co_await Ask(*worker_, passed, cell, request, response);
+const char* WhatIsWrong(const google::protobuf::Message* has) {
+  return has == nullptr ? "is missing" : "differs";
 }
+
+}  // namespace
 
 Reconciler::~Reconciler() {
   if (pass_) pass_.destroy();
@@ -89,7 +95,7 @@ Co<absl::Status> Reconciler::Look(size_t cell, Seen* seen) {
   request.set_page_size(kPage);
   do {
     v1::ListTopicsResponse page;
-    const absl::Status status = co_await AskSelf(cell, request, &page);
+    const absl::Status status = co_await AskCell(worker_, cell, request, &page);
     if (!status.ok()) co_return status;
     for (const v1::Topic& topic : page.topics()) seen->topics[topic.name()] = topic;
     request.set_page_token(page.next_page_token());
@@ -108,7 +114,7 @@ Co<absl::Status> Reconciler::LookAtSubscriptions(size_t cell, std::string topic,
   request.set_page_size(kPage);
   do {
     v1::ListSubscriptionsResponse page;
-    const absl::Status status = co_await AskSelf(cell, request, &page);
+    const absl::Status status = co_await AskCell(worker_, cell, request, &page);
     if (!status.ok()) co_return status;
     for (const v1::Subscription& subscription : page.subscriptions()) {
       seen->subscriptions[{topic, subscription.name()}] = subscription;
@@ -149,45 +155,45 @@ Co<absl::Status> Reconciler::Mend(size_t cell, const Seen& wanted, const Seen& h
 }
 
 Co<absl::Status> Reconciler::MendTopic(size_t cell, const v1::Topic& wanted, const v1::Topic* has) {
-  spdlog::info("gateway: the topic {} of the cell {} {}", wanted.name(),
-               worker_->map().cell(cell).name, has == nullptr ? "is missing" : "differs");
+  spdlog::info("gateway: the topic {} {} in the cell {}", wanted.name(), WhatIsWrong(has),
+               worker_->map().cell(cell).name);
+  v1::Topic topic;
+  topic.set_name(wanted.name());
+  *topic.mutable_settings() = wanted.settings();
   if (has == nullptr) {
     v1::CreateTopicRequest request;
-    request.mutable_topic()->set_name(wanted.name());
-    *request.mutable_topic()->mutable_settings() = wanted.settings();
+    request.mutable_topic()->Swap(&topic);
     v1::CreateTopicResponse response;
-    co_return co_await AskSelf(cell, request, &response);
+    co_return co_await AskCell(worker_, cell, request, &response);
   }
   v1::UpdateTopicRequest request;
-  request.mutable_topic()->set_name(wanted.name());
-  *request.mutable_topic()->mutable_settings() = wanted.settings();
+  request.mutable_topic()->Swap(&topic);
   request.mutable_update_mask()->add_paths("settings");
   v1::UpdateTopicResponse response;
-  co_return co_await AskSelf(cell, request, &response);
+  co_return co_await AskCell(worker_, cell, request, &response);
 }
 
 Co<absl::Status> Reconciler::MendSubscription(size_t cell, const v1::Subscription& wanted,
                                               const v1::Subscription* has) {
   spdlog::info("gateway: the subscription {} of the topic {} {} in the cell {}", wanted.name(),
-               wanted.topic(), has == nullptr ? "is missing" : "differs",
-               worker_->map().cell(cell).name);
+               wanted.topic(), WhatIsWrong(has), worker_->map().cell(cell).name);
   v1::Subscription subscription;
   subscription.set_topic(wanted.topic());
   subscription.set_name(wanted.name());
   *subscription.mutable_settings() = wanted.settings();
   if (has == nullptr) {
     v1::CreateSubscriptionRequest request;
-    *request.mutable_subscription() = subscription;
+    request.mutable_subscription()->Swap(&subscription);
     // The cell may have accepted messages since the others have the subscription.
     request.set_start(v1::CreateSubscriptionRequest::START_ALL);
     v1::CreateSubscriptionResponse response;
-    co_return co_await AskSelf(cell, request, &response);
+    co_return co_await AskCell(worker_, cell, request, &response);
   }
   v1::UpdateSubscriptionRequest request;
-  *request.mutable_subscription() = subscription;
+  request.mutable_subscription()->Swap(&subscription);
   request.mutable_update_mask()->add_paths("settings");
   v1::UpdateSubscriptionResponse response;
-  co_return co_await AskSelf(cell, request, &response);
+  co_return co_await AskCell(worker_, cell, request, &response);
 }
 
 bool Reconciler::SeenBefore(const std::string& difference) {

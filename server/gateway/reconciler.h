@@ -66,8 +66,6 @@ class Reconciler {
   };
 
   Background Pass();
-  template <typename Request, typename Response>
-  Co<absl::Status> AskSelf(size_t cell, const Request& request, Response* response);
   Co<absl::Status> Look(size_t cell, Seen* seen);
   Co<absl::Status> LookAtSubscriptions(size_t cell, std::string topic, Seen* seen);
   // Gives the cell what it lacks. Sets `differs` if it lacked anything.

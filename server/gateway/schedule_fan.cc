@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include "server/api/serving_context.h"
+#include "server/api/request_validation.h"
 #include "server/base/error.h"
-#include "server/gateway/unary.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
@@ -15,17 +14,10 @@ namespace duetime::gateway {
 ScheduleFan::ScheduleFan(GatewayWorker* worker, rpc::CqWorker* shell)
     : rpc::BidiStream(shell), worker_(worker) {}
 
-ScheduleFan::~ScheduleFan() {
-  if (counted_) worker_->context().schedule_streams.fetch_sub(1);
-}
-
 void ScheduleFan::OnOpened() {
   GatewayContext& context = worker_->context();
   absl::Status status = context.Admit(/*begins_work=*/true);
-  counted_ = true;
-  if (context.schedule_streams.fetch_add(1) >= context.streams_max) {
-    status = api::StreamLimitError(context.streams_max);
-  }
+  if (status.ok()) status = Count(&context.schedule_streams, context.streams_max);
   if (!status.ok()) return End(rpc::ToGrpcStatus(status));
   opened_mono_ms_ = context.clock->Read().mono_ms;
   StartRead();
@@ -48,7 +40,7 @@ void ScheduleFan::OnMessage(grpc::ByteBuffer* buffer) {
   auto frame = std::make_unique<Frame>(worker_, buffer->Length());
   v1::ScheduleBatchRequest request;
   // The frames of a stream and the batches of a call have the same bytes.
-  absl::Status status = ParseBatch(worker_->context().limits, buffer, &request);
+  absl::Status status = api::ParseBatch(worker_->context().limits, buffer, &request);
   if (!status.ok()) return Close(status);
   if (closing_) return;
   frame->first = messages_;

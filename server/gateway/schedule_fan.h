@@ -20,7 +20,6 @@ namespace duetime::gateway {
 class ScheduleFan final : public rpc::BidiStream {
  public:
   ScheduleFan(GatewayWorker* worker, rpc::CqWorker* shell);
-  ~ScheduleFan() override;
 
   void OnServingState() override;
 
@@ -54,7 +53,6 @@ class ScheduleFan final : public rpc::BidiStream {
   int64_t messages_ = 0;
   uint64_t opened_mono_ms_ = 0;
   bool has_frame_ = false;
-  bool counted_ = false;
   bool closing_ = false;
   absl::Status last_;
 };

@@ -3,6 +3,7 @@
 // SplitBatch: a batch, divided among the cells, and its results in the order of the request.
 #pragma once
 
+#include <coroutine>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -113,6 +114,28 @@ class SplitBatch {
   int size_ = 0;
   size_t open_ = 0;
   absl::AnyInvocable<void()> on_end_;
+};
+
+// co_await waits for the end of a batch.
+template <typename Request, typename Response>
+class Sent {
+ public:
+  Sent(SplitBatch<Request, Response>* batch, const Passed& passed) {
+    batch->Begin(passed, [this] {
+      ended_ = true;
+      if (waiting_) waiting_.resume();
+    });
+  }
+  Sent(const Sent&) = delete;
+  Sent& operator=(const Sent&) = delete;
+
+  bool await_ready() const { return ended_; }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  void await_resume() const {}
+
+ private:
+  bool ended_ = false;
+  std::coroutine_handle<> waiting_;
 };
 
 }  // namespace duetime::gateway

@@ -9,7 +9,6 @@
 
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
-#include "server/api/serving_context.h"
 #include "server/base/error.h"
 #include "server/gateway/lease_handlers.h"
 #include "server/rpc/cq_worker.h"
@@ -33,17 +32,10 @@ bool Passes(const absl::Status& status) {
 SubscriberFan::SubscriberFan(GatewayWorker* worker, rpc::CqWorker* shell)
     : rpc::BidiStream(shell), worker_(worker) {}
 
-SubscriberFan::~SubscriberFan() {
-  if (counted_) worker_->context().streams.fetch_sub(1);
-}
-
 void SubscriberFan::OnOpened() {
   GatewayContext& context = worker_->context();
   absl::Status status = context.Admit(/*begins_work=*/true);
-  counted_ = true;
-  if (context.streams.fetch_add(1) >= context.streams_max) {
-    status = api::StreamLimitError(context.streams_max);
-  }
+  if (status.ok()) status = Count(&context.streams, context.streams_max);
   if (!status.ok()) return Fail(status);
   opened_mono_ms_ = last_write_mono_ms_ = context.clock->Read().mono_ms;
   StartRead();
@@ -68,8 +60,7 @@ void SubscriberFan::OnMessage(grpc::ByteBuffer* buffer) {
 
 absl::Status SubscriberFan::HandleRequest(grpc::ByteBuffer* buffer) {
   v1::SubscribeRequest request;
-  absl::Status status =
-      ParseSettles(worker_->context().limits, "INVALID_SUBSCRIBE", buffer, &request);
+  absl::Status status = api::ParseSettles(worker_->context().limits, buffer, &request);
   if (!status.ok()) return status;
   if (start_.has_value() && request.has_start()) return InvalidSubscribe("a second start");
   if (!start_.has_value()) {

@@ -31,7 +31,6 @@ namespace duetime::gateway {
 class SubscriberFan final : public rpc::BidiStream, public CellStreamOwner {
  public:
   SubscriberFan(GatewayWorker* worker, rpc::CqWorker* shell);
-  ~SubscriberFan() override;
 
   void OnServingState() override;
   void OnResponse(size_t cell, v1::SubscribeResponse* response) override;
@@ -85,7 +84,6 @@ class SubscriberFan final : public rpc::BidiStream, public CellStreamOwner {
   void Fail(const absl::Status& status);
 
   GatewayWorker* const worker_;
-  bool counted_ = false;
   // Set once the client has sent it: with the defaults filled in, and each cell's share.
   std::optional<v1::SubscribeStart> start_;
   v1::SubscribeStart share_;

@@ -16,7 +16,7 @@ using google::protobuf::Reflection;
 
 constexpr int kSampleMax = 20;
 
-// Adds all fields of type int64 or int32, and sets those of type bool that are set in `more`. Other
+// Adds all fields of type int64, and sets those of type bool that are set in `more`. Other
 // fields stay.
 void AddNumbers(const Message& more, Message* sum) {
   const Reflection* const reflection = sum->GetReflection();

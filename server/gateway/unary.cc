@@ -9,6 +9,7 @@
 #include "server/gateway/catalog_handlers.h"
 #include "server/gateway/lease_handlers.h"
 #include "server/gateway/message_handlers.h"
+#include "server/gateway/paging.h"
 #include "server/rpc/message_io.h"
 
 namespace duetime::gateway {
@@ -24,7 +25,7 @@ template <typename Request>
 absl::Status Parse(const api::RequestLimits& limits, grpc::ByteBuffer* buffer, Request* request) {
   if constexpr (
       requires { request->mutable_messages(); } || requires { request->mutable_cancels(); }) {
-    return ParseBatch(limits, buffer, request);
+    return api::ParseBatch(limits, buffer, request);
   } else {
     return rpc::ParseRequest(buffer, request);
   }
@@ -48,11 +49,7 @@ struct Unary<kHandler> {
       const Passed passed = PassedOf(worker, call.server_context());
       status = co_await kHandler(worker, passed, request, &response);
     }
-    if (status.ok()) {
-      call.Finish(response);
-    } else {
-      call.FinishWithError(status);
-    }
+    call.Finish(status, response);
   }
 };
 
@@ -83,12 +80,12 @@ constexpr rpc::UnaryMethod OfAdmin(RpcMethod id) {
 constexpr std::array kMethods = {
     OfMessages<&Schedule, true>(RpcMethod::kSchedule),
     OfMessages<&ScheduleBatch, true>(RpcMethod::kScheduleBatch),
-    OfMessages<&Cancel>(RpcMethod::kCancel),
+    OfMessages<&AskTarget<v1::CancelRequest, v1::CancelResponse>>(RpcMethod::kCancel),
     OfMessages<&CancelBatch>(RpcMethod::kCancelBatch),
-    OfMessages<&Reschedule>(RpcMethod::kReschedule),
-    OfMessages<&Get>(RpcMethod::kGet),
-    OfMessages<&Explain>(RpcMethod::kExplain),
-    OfMessages<&List>(RpcMethod::kList),
+    OfMessages<&AskTarget<v1::RescheduleRequest, v1::RescheduleResponse>>(RpcMethod::kReschedule),
+    OfMessages<&AskTarget<v1::GetRequest, v1::GetResponse>>(RpcMethod::kGet),
+    OfMessages<&AskTarget<v1::ExplainRequest, v1::ExplainResponse>>(RpcMethod::kExplain),
+    OfMessages<&AskPage<v1::ListRequest, v1::ListResponse>>(RpcMethod::kList),
     rpc::UnaryMethod{.id = RpcMethod::kPull,
                      .service = "duetime.v1.Messages",
                      .run = &ServeTask<&Pull>,
@@ -98,44 +95,47 @@ constexpr std::array kMethods = {
                      .run = &ServeTask<&Settle>,
                      .requests_posted = 100},
     OfMessages<&CreateRecurrence, true>(RpcMethod::kCreateRecurrence),
-    OfMessages<&GetRecurrence>(RpcMethod::kGetRecurrence),
-    OfMessages<&ListRecurrences>(RpcMethod::kListRecurrences),
-    OfMessages<&UpdateRecurrence>(RpcMethod::kUpdateRecurrence),
-    OfMessages<&PauseRecurrence>(RpcMethod::kPauseRecurrence),
-    OfMessages<&ResumeRecurrence>(RpcMethod::kResumeRecurrence),
-    OfMessages<&DeleteRecurrence>(RpcMethod::kDeleteRecurrence),
-    OfMessages<&PreviewRecurrence>(RpcMethod::kPreviewRecurrence),
+    OfMessages<&AskRecurrence<v1::GetRecurrenceRequest, v1::GetRecurrenceResponse>>(
+        RpcMethod::kGetRecurrence),
+    OfMessages<&AskPage<v1::ListRecurrencesRequest, v1::ListRecurrencesResponse>>(
+        RpcMethod::kListRecurrences),
+    OfMessages<&AskRecurrence<v1::UpdateRecurrenceRequest, v1::UpdateRecurrenceResponse>>(
+        RpcMethod::kUpdateRecurrence),
+    OfMessages<&AskRecurrence<v1::PauseRecurrenceRequest, v1::PauseRecurrenceResponse>>(
+        RpcMethod::kPauseRecurrence),
+    OfMessages<&AskRecurrence<v1::ResumeRecurrenceRequest, v1::ResumeRecurrenceResponse>>(
+        RpcMethod::kResumeRecurrence),
+    OfMessages<&AskRecurrence<v1::DeleteRecurrenceRequest, v1::DeleteRecurrenceResponse>>(
+        RpcMethod::kDeleteRecurrence),
+    OfMessages<&AskRecurrence<v1::PreviewRecurrenceRequest, v1::PreviewRecurrenceResponse>>(
+        RpcMethod::kPreviewRecurrence),
     OfAdmin<&ServerInfo>(RpcMethod::kServerInfo),
-    OfAdmin<&CheckAccess>(RpcMethod::kCheckAccess),
+    OfAdmin<&AskAny<v1::CheckAccessRequest, v1::CheckAccessResponse>>(RpcMethod::kCheckAccess),
     OfAdmin<&Forecast>(RpcMethod::kForecast),
-    OfAdmin<&CreateTopic>(RpcMethod::kCreateTopic),
-    OfAdmin<&GetTopic>(RpcMethod::kGetTopic),
+    OfAdmin<&AskAndAdd<v1::CreateTopicRequest, v1::CreateTopicResponse>>(RpcMethod::kCreateTopic),
+    OfAdmin<&AskAndAdd<v1::GetTopicRequest, v1::GetTopicResponse>>(RpcMethod::kGetTopic),
     OfAdmin<&ListTopics>(RpcMethod::kListTopics),
-    OfAdmin<&UpdateTopic>(RpcMethod::kUpdateTopic),
-    OfAdmin<&PauseTopic>(RpcMethod::kPauseTopic),
-    OfAdmin<&ResumeTopic>(RpcMethod::kResumeTopic),
+    OfAdmin<&AskAndAdd<v1::UpdateTopicRequest, v1::UpdateTopicResponse>>(RpcMethod::kUpdateTopic),
+    OfAdmin<&AskAndAdd<v1::PauseTopicRequest, v1::PauseTopicResponse>>(RpcMethod::kPauseTopic),
+    OfAdmin<&AskAndAdd<v1::ResumeTopicRequest, v1::ResumeTopicResponse>>(RpcMethod::kResumeTopic),
     OfAdmin<&DeleteTopic>(RpcMethod::kDeleteTopic),
-    OfAdmin<&CreateSubscription>(RpcMethod::kCreateSubscription),
-    OfAdmin<&GetSubscription>(RpcMethod::kGetSubscription),
+    OfAdmin<&AskAndAdd<v1::CreateSubscriptionRequest, v1::CreateSubscriptionResponse>>(
+        RpcMethod::kCreateSubscription),
+    OfAdmin<&AskAndAdd<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>>(
+        RpcMethod::kGetSubscription),
     OfAdmin<&ListSubscriptions>(RpcMethod::kListSubscriptions),
-    OfAdmin<&UpdateSubscription>(RpcMethod::kUpdateSubscription),
+    OfAdmin<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(
+        RpcMethod::kUpdateSubscription),
     OfAdmin<&DeleteSubscription>(RpcMethod::kDeleteSubscription),
     OfAdmin<&StartBulk>(RpcMethod::kStartBulk),
-    OfAdmin<&GetOperation>(RpcMethod::kGetOperation),
+    OfAdmin<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(
+        RpcMethod::kGetOperation),
     OfAdmin<&ListOperations>(RpcMethod::kListOperations),
-    OfAdmin<&CancelOperation>(RpcMethod::kCancelOperation),
+    OfAdmin<&AskAndAdd<v1::CancelOperationRequest, v1::CancelOperationResponse>>(
+        RpcMethod::kCancelOperation),
 };
 
 }  // namespace
-
-absl::Status ParseBatch(const api::RequestLimits& limits, grpc::ByteBuffer* buffer,
-                        google::protobuf::Message* request) {
-  rpc::WireSummary summary;
-  absl::Status status = rpc::CheckRequest(buffer, request->GetDescriptor(), &summary);
-  if (status.ok()) status = api::ValidateBatchSize(summary.elements, buffer->Length(), limits);
-  if (status.ok()) status = rpc::ParseChecked(buffer, request);
-  return status;
-}
 
 std::span<const rpc::UnaryMethod> UnaryMethods() { return kMethods; }
 

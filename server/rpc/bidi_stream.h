@@ -3,16 +3,21 @@
 // BidiStream: the operations of a bidirectional stream, and the life of its object.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <optional>
 
+#include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
 #include "server/rpc/completion_tag.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/session.h"
+#include "server/rpc/stream_count.h"
 
 namespace duetime::rpc {
 
@@ -62,6 +67,12 @@ class BidiStream : public Session {
   // takes longer than kStuckMs. Idempotent: the first status counts.
   void End(const grpc::Status& status);
 
+  // Counts the stream among those of its kind while it lives. STREAM_LIMIT.
+  absl::Status Count(std::atomic<uint64_t>* open, size_t max) {
+    count_.emplace(open, max);
+    return count_->status();
+  }
+
   bool reading() const { return reading_; }
   bool writing() const { return writing_; }
   bool ended() const { return ended_; }
@@ -89,6 +100,7 @@ class BidiStream : public Session {
   MemberTag<BidiStream, &BidiStream::OnReadDone> read_tag_{this};
   MemberTag<BidiStream, &BidiStream::OnWriteDone> write_tag_{this};
   MemberTag<BidiStream, &BidiStream::OnFinishDone> finish_tag_{this};
+  std::optional<StreamCount> count_;
   uint64_t stuck_at_mono_ms_ = 0;
   bool reading_ = false;
   bool writing_ = false;

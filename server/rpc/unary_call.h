@@ -41,7 +41,15 @@ class UnaryCall final : public CompletionTag {
 
   void Complete(bool ok) override;
 
-  // Answers the call. REQUIRES: it has arrived and is not finished.
+  // Answers the call, with `response` or with the error. REQUIRES: it has arrived and is not
+  // finished.
+  void Finish(const absl::Status& status, const google::protobuf::Message& response) {
+    if (status.ok()) {
+      Finish(response);
+    } else {
+      FinishWithError(status);
+    }
+  }
   void Finish(const google::protobuf::Message& response);
   // With `delay_error_ms`, the error leaves that much later, if the worker has room for it.
   void FinishWithError(const absl::Status& status);

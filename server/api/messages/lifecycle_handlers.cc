@@ -266,7 +266,7 @@ CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
   }
   auto* response = ApiWorker::Reused<v1::RescheduleResponse>(reply.head.size());
   status = FillReschedule(worker, reply, response);
-  Finish(call, status, *response);
+  call.Finish(status, *response);
 }
 
 Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetRequest& request,

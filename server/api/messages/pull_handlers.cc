@@ -17,12 +17,12 @@
 #include "server/api/request_validation.h"
 #include "server/api/subscriptions/subscription_watch.h"
 #include "server/api/unary.h"
-#include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/lease_token.h"
 #include "server/protocol/stream_credit.h"
+#include "server/rpc/stream_count.h"
 
 namespace duetime::api {
 namespace {
@@ -30,22 +30,6 @@ namespace {
 bool IsEnding(ServingState state) {
   return state == ServingState::kDraining || state == ServingState::kStorageFailed;
 }
-
-// Counts a Pull among the streams while it lasts.
-class StreamCount {
- public:
-  explicit StreamCount(ServingContext* context)
-      : context_(context), before_(context->streams.fetch_add(1)) {}
-  ~StreamCount() { context_->streams.fetch_sub(1); }
-  StreamCount(const StreamCount&) = delete;
-  StreamCount& operator=(const StreamCount&) = delete;
-
-  bool over() const { return before_ >= context_->options.streams_max; }
-
- private:
-  ServingContext* const context_;
-  const uint64_t before_;
-};
 
 // One Pull in all shards. The first shard that has messages ends the wait of the others. The wait
 // also ends with the client, the subscription or the server.
@@ -232,22 +216,6 @@ Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worke
   co_return std::move(reply.subscription);
 }
 
-// Parses a Settle. Checks its size before it spends memory on it.
-absl::Status ParseSettle(ApiWorker& worker, rpc::UnaryCall& call, v1::SettleRequest* request) {
-  const size_t settles_max = worker.context().options.limits.outstanding_messages_max;
-  rpc::WireSummary summary;
-  absl::Status status =
-      rpc::CheckRequest(call.request(), v1::SettleRequest::GetDescriptor(), &summary);
-  if (!status.ok()) return status;
-  if (summary.elements > settles_max) {
-    return OverLimit("INVALID_SETTLE", "ack", summary.elements, settles_max, "settlements");
-  }
-  if (status = rpc::ParseChecked(call.request(), request); !status.ok()) return status;
-  const size_t bytes = LongestToken(*request);
-  if (bytes <= kTokenBytesMax) return absl::OkStatus();
-  return OverLimit("INVALID_SETTLE", "lease_token", bytes, kTokenBytesMax, "bytes");
-}
-
 }  // namespace
 
 Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullRequest& request,
@@ -257,8 +225,8 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
   uint64_t wait_ms = 0;
   absl::Status status = ValidatePull(request, context.options.limits, &start, &wait_ms);
   if (!status.ok()) co_return status;
-  const StreamCount counted(&context);
-  if (counted.over()) co_return StreamLimitError(context.options.streams_max);
+  const rpc::StreamCount count(&context.streams, context.options.streams_max);
+  if (status = count.status(); !status.ok()) co_return status;
   const std::string topic(start.topic);
   const std::string name(start.subscription);
   PulledShards shards(&worker, &call);
@@ -292,7 +260,7 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
 
 CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   v1::SettleRequest request;
-  absl::Status status = ParseSettle(worker, call, &request);
+  absl::Status status = ParseSettles(worker.context().options.limits, call.request(), &request);
   if (status.ok()) status = Authorize(worker, call, request);
   if (status.ok() && request.dead_letter_size() > 0) {
     status = co_await PrepareDeadLetters(worker, request.topic());
@@ -305,7 +273,7 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   RouteSettles(request, settled.id(), worker.node().shard_count(), &routed);
   status = settled.Post(std::move(routed));
   if (status.ok()) status = co_await settled;
-  Finish(call, status, settled.response());
+  call.Finish(status, settled.response());
 }
 
 }  // namespace duetime::api

@@ -69,7 +69,7 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   absl::Status status = co_await job;
   auto* response = ApiWorker::Reused<v1::ScheduleResponse>(0);
   if (status.ok()) status = worker.router().FillResponse(*job.get(), response);
-  Finish(call, status, *response);
+  call.Finish(status, *response);
 }
 
 CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
@@ -94,7 +94,7 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   const size_t items = job.get()->items.size();
   auto* response = ApiWorker::Reused<v1::ScheduleBatchResponse>(items * sizeof(v1::Message));
   if (status.ok()) worker.router().FillResults(*job.get(), response->mutable_results());
-  Finish(call, status, *response);
+  call.Finish(status, *response);
 }
 
 }  // namespace duetime::api

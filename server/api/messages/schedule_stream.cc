@@ -13,10 +13,6 @@
 
 namespace duetime::api {
 
-ScheduleStream::~ScheduleStream() {
-  if (counted_) api_->context().schedule_streams.fetch_sub(1);
-}
-
 void ScheduleStream::OnOpened() {
   ServingContext& context = api_->context();
   absl::Status status = caller_.Open(*server_context());
@@ -31,12 +27,9 @@ void ScheduleStream::OnOpened() {
     caller_.AuditEnd(metrics::RpcMethod::kScheduleStream, "", status);
     return End(rpc::ToGrpcStatus(status));
   }
-  const uint64_t before = context.schedule_streams.fetch_add(1);
-  counted_ = true;
+  status = Count(&context.schedule_streams, context.options.streams_max);
+  if (!status.ok()) return End(rpc::ToGrpcStatus(status));
   trace_ = TraceContextOf(*server_context());
-  if (before >= context.options.streams_max) {
-    return End(rpc::ToGrpcStatus(StreamLimitError(context.options.streams_max)));
-  }
   StartRead();
 }
 
@@ -52,13 +45,8 @@ void ScheduleStream::OnMessage(grpc::ByteBuffer* buffer) {
 absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   ServingContext& context = api_->context();
   const size_t bytes = buffer->Length();
-  rpc::WireSummary summary;
-  absl::Status status =
-      rpc::CheckRequest(buffer, v1::ScheduleStreamRequest::GetDescriptor(), &summary);
-  if (status.ok()) status = ValidateBatchSize(summary.elements, bytes, context.options.limits);
-  if (!status.ok()) return status;
   v1::ScheduleStreamRequest* request = ApiWorker::Reused<v1::ScheduleStreamRequest>(bytes);
-  status = rpc::ParseChecked(buffer, request);
+  absl::Status status = ParseBatch(context.options.limits, buffer, request);
   if (status.ok()) {
     status = CheckRights(context, caller_.caller(), metrics::RpcMethod::kScheduleStream, *request);
   }

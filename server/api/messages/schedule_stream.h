@@ -32,7 +32,6 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
  public:
   ScheduleStream(ApiWorker* api, rpc::CqWorker* worker)
       : rpc::BidiStream(worker), api_(api), caller_(&api->context()) {}
-  ~ScheduleStream() override;
 
   // Takes a shard's reply to one of the frames.
   void OnReply(uint16_t shard, protocol::Reply reply) override;
@@ -87,7 +86,6 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   // take effect in order.
   std::optional<AskedTopics> asking_;
   std::unique_ptr<v1::ScheduleStreamRequest> kept_;
-  bool counted_ = false;
   // Of the stream's metadata, for every message.
   TraceContext trace_;
   // The stream reads nothing before the first sweep from this time on. 0: it reads.

@@ -25,6 +25,13 @@ inline constexpr size_t kOrderingKeyBytesMax = 255;
 inline constexpr size_t kLabelKeyBytesMax = 63;
 inline constexpr size_t kLabelValueBytesMax = 255;
 
+// The name that decides where a message is: its key, else its ordering key, else its request id.
+// Empty: it has none and may be anywhere.
+inline absl::string_view RoutingName(absl::string_view key, absl::string_view ordering_key,
+                                     absl::string_view request_id) {
+  return !key.empty() ? key : !ordering_key.empty() ? ordering_key : request_id;
+}
+
 // A valid request to schedule. The views point into the request.
 struct ValidSchedule {
   using Pairs = storage::MessageRecord::Pairs;
@@ -50,11 +57,9 @@ struct ValidSchedule {
   uint64_t expire_ms = 0;
   storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
 
-  // The name that decides the shard: the key, else the ordering key, else the request id. Empty:
-  // any shard.
+  // Empty: any shard.
   absl::string_view routing_name() const {
-    if (plain) return {};
-    return !key.empty() ? key : !ordering_key.empty() ? ordering_key : request_id;
+    return plain ? absl::string_view() : RoutingName(key, ordering_key, request_id);
   }
   // True if the shard must decide the message by itself, with ScheduleOptions.
   bool needs_options() const {

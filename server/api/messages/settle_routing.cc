@@ -7,7 +7,9 @@
 
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
+#include "server/api/validation_error.h"
 #include "server/protocol/lease_token.h"
+#include "server/rpc/message_io.h"
 
 namespace duetime::api {
 namespace {
@@ -99,7 +101,7 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
 }
 
 template <typename Request>
-size_t Longest(const Request& request) {
+size_t LongestToken(const Request& request) {
   size_t bytes = 0;
   for (const std::string& token : request.ack()) bytes = std::max(bytes, token.size());
   const auto look = [&bytes](const auto& items) {
@@ -112,10 +114,33 @@ size_t Longest(const Request& request) {
   return bytes;
 }
 
+template <typename Request>
+absl::Status Parse(const RequestLimits& limits, absl::string_view reason, grpc::ByteBuffer* buffer,
+                   Request* request) {
+  rpc::WireSummary summary;
+  absl::Status status = rpc::CheckRequest(buffer, Request::GetDescriptor(), &summary);
+  if (!status.ok()) return status;
+  const size_t settles_max = limits.outstanding_messages_max;
+  if (summary.elements > settles_max) {
+    return OverLimit(reason, "ack", summary.elements, settles_max, "settlements");
+  }
+  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
+  const size_t bytes = LongestToken(*request);
+  if (bytes <= kTokenBytesMax) return absl::OkStatus();
+  return OverLimit(reason, "lease_token", bytes, kTokenBytesMax, "bytes");
+}
+
 }  // namespace
 
-size_t LongestToken(const v1::SubscribeRequest& request) { return Longest(request); }
-size_t LongestToken(const v1::SettleRequest& request) { return Longest(request); }
+absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                          v1::SubscribeRequest* request) {
+  return Parse(limits, "INVALID_SUBSCRIBE", buffer, request);
+}
+
+absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                          v1::SettleRequest* request) {
+  return Parse(limits, "INVALID_SETTLE", buffer, request);
+}
 
 void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed) {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Routing of settlements, from a stream or from a Settle, to the shards of their leases. Pure
-// functions.
+// Settlements, from a stream or from a Settle: parsing, and routing to the shards of their leases.
+// Pure functions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <grpcpp/support/byte_buffer.h>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+
 #include "duetime/v1/messages.pb.h"
+#include "server/api/request_limits.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 
@@ -30,10 +34,13 @@ struct RoutedSettles {
   size_t posted = 0;
 };
 
-// The size of the longest token. A request with one beyond kTokenBytesMax is refused as a whole:
-// refusals repeat the text and wait for a client that may not read.
-size_t LongestToken(const v1::SubscribeRequest& request);
-size_t LongestToken(const v1::SettleRequest& request);
+// Parses a SubscribeRequest or a SettleRequest. Checks the number and the length of its tokens
+// first, because refusals repeat the text and wait for a client that may not read.
+// INVALID_SUBSCRIBE or INVALID_SETTLE with the field `ack` or `lease_token`.
+absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                          v1::SubscribeRequest* request);
+absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
+                          v1::SettleRequest* request);
 
 // Routes settlements by the shard in their token. LEASE_LOST: no lease can have the token.
 // OUT_OF_RANGE: a nack or release with a delay over 12 h, a reason over 255 bytes, or an extend

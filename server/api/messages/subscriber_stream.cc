@@ -19,9 +19,6 @@
 #include "server/rpc/message_io.h"
 
 namespace duetime::api {
-SubscriberStream::~SubscriberStream() {
-  if (counted_) api_->context().streams.fetch_sub(1);
-}
 
 void SubscriberStream::OnOpened() {
   ServingContext& context = api_->context();
@@ -34,11 +31,8 @@ void SubscriberStream::OnOpened() {
   }
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
   if (!status.ok()) return Fail(status);
-  const uint64_t before = context.streams.fetch_add(1);
-  counted_ = true;
-  if (before >= context.options.streams_max) {
-    return Fail(StreamLimitError(context.options.streams_max));
-  }
+  status = Count(&context.streams, context.options.streams_max);
+  if (!status.ok()) return Fail(status);
   StartRead();
 }
 
@@ -50,21 +44,9 @@ void SubscriberStream::OnMessage(grpc::ByteBuffer* buffer) {
 }
 
 absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
-  const RequestLimits& limits = api_->context().options.limits;
-  const size_t settles_max = limits.outstanding_messages_max;
-  rpc::WireSummary summary;
-  absl::Status status = rpc::CheckRequest(buffer, v1::SubscribeRequest::GetDescriptor(), &summary);
-  if (!status.ok()) return status;
-  if (summary.elements > settles_max) {
-    return InvalidSubscribeError(
-        "ack", absl::StrCat(summary.elements, " settlements, limit ", settles_max));
-  }
   v1::SubscribeRequest* request = ApiWorker::Reused<v1::SubscribeRequest>(buffer->Length());
-  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
-  if (const size_t bytes = LongestToken(*request); bytes > kTokenBytesMax) {
-    return InvalidSubscribeError("lease_token",
-                                 absl::StrCat(bytes, " bytes, limit ", kTokenBytesMax));
-  }
+  absl::Status status = ParseSettles(api_->context().options.limits, buffer, request);
+  if (!status.ok()) return status;
   if (phase_ == Phase::kAwaitStart) {
     if (!request->has_start()) {
       return InvalidSubscribeError("start", "required in the first request");

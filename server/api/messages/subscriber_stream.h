@@ -45,7 +45,6 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
  public:
   SubscriberStream(ApiWorker* api, rpc::CqWorker* worker)
       : rpc::BidiStream(worker), api_(api), caller_(&api->context()) {}
-  ~SubscriberStream() override;
 
   void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) override;
   void AddSettles(const protocol::SettleReply& reply) override;
@@ -111,7 +110,6 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   bool attached_ = false;
   // The number of deliveries from each shard.
   std::vector<uint64_t> received_;
-  bool counted_ = false;
   FrameQueue queue_;
   std::shared_ptr<protocol::StreamCredit> credit_;
   // The bytes of the queue, as the shards know them.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/request_validation.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "server/api/proto_time.h"
 #include "server/base/error.h"
+#include "server/rpc/message_io.h"
 #include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
@@ -27,13 +29,27 @@ api::RequestLimits SmallLimits() {
   return limits;
 }
 
-TEST(ValidateBatchSizeTest, CountAndBytes) {
-  const api::RequestLimits limits = SmallLimits();
-  EXPECT_TRUE(api::ValidateBatchSize(0, 0, limits).ok());
-  EXPECT_TRUE(api::ValidateBatchSize(9, 999, limits).ok());
-  EXPECT_TRUE(api::ValidateBatchSize(10, 1000, limits).ok());
-  EXPECT_EQ(ReasonOf(api::ValidateBatchSize(11, 1000, limits)), "BATCH_TOO_LARGE");
-  EXPECT_EQ(ReasonOf(api::ValidateBatchSize(10, 1001, limits)), "BATCH_TOO_LARGE");
+TEST(ParseBatchTest, LimitsCountAndBytes) {
+  const auto reason = [](int messages, size_t bytes) {
+    v1::ScheduleBatchRequest request;
+    for (int i = 0; i < messages; ++i) request.add_messages();
+    if (const size_t size = request.ByteSizeLong(); messages > 0 && size < bytes) {
+      // The payload has a tag, two bytes of length, and makes the length of its message longer.
+      request.mutable_messages(0)->set_payload(std::string(bytes - size - 4, 'p'));
+    }
+    grpc::ByteBuffer buffer;
+    rpc::SerializeResponse(request, &buffer);
+    EXPECT_EQ(buffer.Length(), std::max(bytes, request.ByteSizeLong()));
+    v1::ScheduleBatchRequest parsed;
+    const absl::Status status = api::ParseBatch(SmallLimits(), &buffer, &parsed);
+    EXPECT_EQ(parsed.messages_size(), status.ok() ? messages : 0);
+    return ReasonOf(status);
+  };
+  EXPECT_EQ(reason(0, 0), "OK");
+  EXPECT_EQ(reason(9, 999), "OK");
+  EXPECT_EQ(reason(10, 1000), "OK");
+  EXPECT_EQ(reason(11, 1000), "BATCH_TOO_LARGE");
+  EXPECT_EQ(reason(10, 1001), "BATCH_TOO_LARGE");
 }
 
 struct StartCase {

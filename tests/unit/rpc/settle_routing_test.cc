@@ -8,6 +8,8 @@
 #include "gtest/gtest.h"
 
 #include "server/protocol/lease_token.h"
+#include "server/rpc/message_io.h"
+#include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
@@ -87,20 +89,34 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   }
 }
 
-TEST(LongestTokenTest, LooksAtEachKindOfSettlement) {
-  v1::SettleRequest request;
-  EXPECT_EQ(api::LongestToken(request), 0u);
-  request.add_ack("1");
-  EXPECT_EQ(api::LongestToken(request), 1u);
-  request.add_nack()->set_lease_token("22");
-  EXPECT_EQ(api::LongestToken(request), 2u);
-  request.add_extend()->set_lease_token("333");
-  EXPECT_EQ(api::LongestToken(request), 3u);
-  request.add_dead_letter()->set_lease_token("4444");
-  EXPECT_EQ(api::LongestToken(request), 4u);
-  request.add_release()->set_lease_token("55555");
-  request.add_ack("1");
-  EXPECT_EQ(api::LongestToken(request), 5u);
+// A request with `acks` tokens and one settlement of each other kind, of which one has a token of
+// 65 bytes.
+template <typename Request>
+std::string ParseReason(int acks, int longest) {
+  Request request;
+  const auto token = [&longest] { return std::string(longest-- == 0 ? 65 : 64, 't'); };
+  for (int i = 0; i < acks; ++i) request.add_ack(token());
+  request.add_nack()->set_lease_token(token());
+  request.add_extend()->set_lease_token(token());
+  request.add_dead_letter()->set_lease_token(token());
+  request.add_release()->set_lease_token(token());
+  grpc::ByteBuffer buffer;
+  rpc::SerializeResponse(request, &buffer);
+  api::RequestLimits limits;
+  limits.outstanding_messages_max = 6;
+  Request parsed;
+  return ReasonOf(api::ParseSettles(limits, &buffer, &parsed));
+}
+
+TEST(ParseSettlesTest, LimitsTheNumberAndTheLengthOfTokens) {
+  EXPECT_EQ(ParseReason<v1::SettleRequest>(2, -1), "OK");
+  EXPECT_EQ(ParseReason<v1::SettleRequest>(3, -1), "INVALID_SETTLE");
+  EXPECT_EQ(ParseReason<v1::SubscribeRequest>(2, -1), "OK");
+  EXPECT_EQ(ParseReason<v1::SubscribeRequest>(3, -1), "INVALID_SUBSCRIBE");
+  for (int longest = 0; longest < 6; ++longest) {
+    EXPECT_EQ(ParseReason<v1::SettleRequest>(2, longest), "INVALID_SETTLE") << longest;
+    EXPECT_EQ(ParseReason<v1::SubscribeRequest>(2, longest), "INVALID_SUBSCRIBE") << longest;
+  }
 }
 
 }  // namespace
