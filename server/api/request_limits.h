@@ -22,7 +22,7 @@ struct RequestLimits {
   // Unsettled messages of one subscriber.
   size_t outstanding_messages_max = 100'000;
 
-  // No valid request is larger, but for its few other fields.
+  // The most that a request holds, without its few other fields.
   size_t message_bytes_max() const {
     return std::max(batch_bytes_max, payload_bytes_max + attributes_bytes_max);
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "server/api/messages/settle_routing.h"
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
 #include "server/base/error.h"

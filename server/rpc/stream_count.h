@@ -20,7 +20,7 @@ class StreamCount {
   StreamCount(const StreamCount&) = delete;
   StreamCount& operator=(const StreamCount&) = delete;
 
-  // RESOURCE_EXHAUSTED STREAM_LIMIT if `max` others were open at the begin.
+  // RESOURCE_EXHAUSTED STREAM_LIMIT if `max` others were open when it began.
   absl::Status status() const;
 
  private:

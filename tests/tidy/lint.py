@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 import tidy
 
 # The rooms that include gRPC. Their units hold nothing else, so that the others are read without its headers.
-EDGE = ("server/api/", "server/rpc/", "server/main", "client/")
+EDGE = ("server/api/", "server/rpc/", "server/gateway/", "server/main", "client/")
 # A unit that includes a source is no mistake here.
 OPTIONS = ("-quiet", "-checks=-bugprone-suspicious-include")
 

@@ -34,8 +34,9 @@ struct RoutedSettles {
   size_t posted = 0;
 };
 
-// Parses a SubscribeRequest or a SettleRequest. Checks the number and the length of its tokens
-// first, because refusals repeat the text and wait for a client that may not read.
+// Parses a SubscribeRequest or a SettleRequest. Checks the number of its tokens before it
+// spends memory on them, and then their length: refusals repeat them and wait for a client that may
+// not read.
 // INVALID_SUBSCRIBE or INVALID_SETTLE with the field `ack` or `lease_token`.
 absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
                           v1::SubscribeRequest* request);
