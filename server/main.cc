@@ -9,6 +9,7 @@
 
 #include "server/config/load.h"
 #include "server/main_gateway.h"
+#include "server/main_into_cell.h"
 #include "server/main_options.h"
 #include "server/main_serve.h"
 #include "server/rpc/grpc_log.h"
@@ -26,8 +27,9 @@ int main(int argc, char** argv) {
     return static_cast<int>(loaded.exit_code);
   }
   umask(0077);
-  duetime::runtime::BlockSignals();
+  if (!loaded.into_cell) duetime::runtime::BlockSignals();
   const duetime::runtime::Log log(loaded.config.log);
+  if (loaded.into_cell) return static_cast<int>(duetime::IntoCell(loaded.config));
   duetime::rpc::ForwardGrpcLogs();
   std::optional<duetime::config::ExitCode> exit_code;
   const duetime::Invocation invocation{.argc = argc, .argv = argv};

@@ -16,7 +16,6 @@
 #include "server/base/mutex.h"
 #include "server/cell/leader_search.h"
 #include "server/cell/member.h"
-#include "server/kafka/kafka_log.h"
 #include "server/main_fetch.h"
 #include "storage/witness.h"
 
@@ -74,6 +73,16 @@ cell::MemberOptions MemberOptionsOf(const config::Config& config, uint16_t shard
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<kafka::KafkaLog>> OpenCellLog(const config::Config& config) {
+  return kafka::KafkaLog::Open(
+      {.brokers = config.cell.cell_brokers,
+       .topic = config.cell.cell_topic,
+       .properties_file = config.cell.cell_kafka_file,
+       .replicas = static_cast<uint32_t>(config.cell.cell_replicas),
+       .entry_bytes_max = EntryBytesMax(config)},
+      [](absl::string_view line) { spdlog::warn("kafka: {}", std::string(line)); });
+}
 
 class Membership::Impl {
  public:
@@ -142,8 +151,7 @@ class Membership::Impl {
 
   absl::Status Follow() {
     absl::Status reached = log_->CheckTopic();
-    for (bool told = false; absl::IsUnavailable(reached) || absl::IsDeadlineExceeded(reached);
-         reached = log_->CheckTopic()) {
+    for (bool told = false; cell::MayTryAgain(reached); reached = log_->CheckTopic()) {
       if (!std::exchange(told, true)) {
         spdlog::warn("cell: waiting for the brokers: {}", reached.ToString());
       }
@@ -312,13 +320,7 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Conf
                                                               base::Clock* clock,
                                                               cell::Roster* roster) {
   if (absl::Status status = CheckFetch(config); !status.ok()) return status;
-  auto log = kafka::KafkaLog::Open(
-      {.brokers = config.cell.cell_brokers,
-       .topic = config.cell.cell_topic,
-       .properties_file = config.cell.cell_kafka_file,
-       .replicas = static_cast<uint32_t>(config.cell.cell_replicas),
-       .entry_bytes_max = EntryBytesMax(config)},
-      [](absl::string_view line) { spdlog::warn("kafka: {}", std::string(line)); });
+  auto log = OpenCellLog(config);
   if (!log.ok()) return log.status();
   return std::unique_ptr<Membership>(
       new Membership(std::make_unique<Impl>(config, *std::move(log), store, clock, roster)));

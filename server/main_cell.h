@@ -13,9 +13,14 @@
 #include "server/base/clock.h"
 #include "server/cell/roster.h"
 #include "server/config/config.h"
+#include "server/kafka/kafka_log.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime {
+
+// Waits for no broker. INVALID_ARGUMENT: a knob is not valid. REQUIRES: the configuration names
+// brokers.
+absl::StatusOr<std::unique_ptr<kafka::KafkaLog>> OpenCellLog(const config::Config& config);
 
 // Follows the cell's log on a thread of its own until this member leads. Thread safety: the owner's
 // thread, but what journal() may do on others.

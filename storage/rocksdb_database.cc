@@ -306,7 +306,8 @@ absl::Status RocksDbDatabase::CheckUse() {
   if (!in_cell_ && options_.use == Use::kInCell) {
     return absl::FailedPreconditionError(
         absl::StrCat(options_.data_dir,
-                     " belongs to a server without a cell; a new member of a cell begins empty"));
+                     " belongs to a server without a cell; a new member of a cell begins empty. To "
+                     "make this server the first member of a new cell: duetimed --into-cell"));
   }
   return absl::OkStatus();
 }

@@ -71,7 +71,7 @@ class RocksDbDatabase {
   // Adds the counter changes of a group to a batch.
   void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
 
-  // Adds the place to a batch, and moves there. REQUIRES: in_cell(); the batch is written next.
+  // Adds the place to a batch, and moves there. REQUIRES: the batch is written next.
   void AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* batch);
 
   // Reads one value of the meta family; empty if the key is absent.

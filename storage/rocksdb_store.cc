@@ -168,6 +168,13 @@ absl::Status RocksDbStore::ApplyLogged(std::span<const RecordBatch> group, const
   return FromRocksDb(written, "apply a group of the log");
 }
 
+bool RocksDbStore::in_cell() const { return impl_->database()->in_cell(); }
+
+absl::Status RocksDbStore::EnterCell(const LogPlace& place) {
+  DT_CHECK(!in_cell());
+  return FromRocksDb(impl_->Write({}, /*sync=*/true, &place), "write the place in the log");
+}
+
 uint64_t RocksDbStore::applied_offset() const {
   return impl_->applied_offset.load(std::memory_order_acquire);
 }

@@ -134,6 +134,11 @@ class RocksDbStore final : public JournaledStore {
   // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
   // ApplyLogged.
   LogPlace log_place() const;
+  // True if the store is that of a cell's member.
+  bool in_cell() const;
+  // Makes the store that of a cell's member, at `place`, from the next Open on. Synced. REQUIRES:
+  // not in_cell(); only Close follows.
+  absl::Status EnterCell(const LogPlace& place);
   // LogPlace::offset of the last group that was applied. Any thread.
   uint64_t applied_offset() const;
   // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. An error

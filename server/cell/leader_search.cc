@@ -47,9 +47,7 @@ absl::StatusOr<std::string> FindLeader(Log* log, const LogPlace& place,
         next = (*entry)->offset + 1;
       }
     }
-    if (!status.ok() && !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
-      return status;
-    }
+    if (!status.ok() && !MayTryAgain(status)) return status;
   }
   return absl::CancelledError("stopped");
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -19,6 +20,11 @@ struct LogEntry {
   std::string bytes;
 };
 
+// True for errors after which the same call may succeed later.
+inline bool MayTryAgain(const absl::Status& error) {
+  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+}
+
 // One order of entries for all members. Offsets grow from entry to entry, perhaps with gaps. No
 // call waits longer than a time that the log sets. An error, and a Read without an entry, come late
 // enough that the caller may call again at once.
@@ -29,8 +35,8 @@ struct LogEntry {
 // show no entry that fewer replicas have (KIP-966); as long as no failure takes the unwritten pages
 // of all these replicas at once. Replica notices most breaches.
 //
-// In errors, UNAVAILABLE and DEADLINE_EXCEEDED mean that the same call may succeed later. All other
-// codes mean that it will not: the entry is too large, the log is gone, the client has no right.
+// In errors, UNAVAILABLE and DEADLINE_EXCEEDED mean MayTryAgain. All other codes mean that the same
+// call will not succeed: the entry is too large, the log is gone, the client has no right.
 //
 // Thread safety: one thread at a time for each member's object, but Trim on any thread.
 class Log {

@@ -26,10 +26,6 @@ Record LeaderObject(RecordType type, std::string value) {
                 .value = std::move(value)};
 }
 
-bool Passes(const absl::Status& error) {
-  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
-}
-
 }  // namespace
 
 Member::Member(const MemberOptions& options, Log* log, AppliedState* state,
@@ -52,7 +48,7 @@ absl::StatusOr<bool> Member::Step() {
   const uint64_t now_ms = clock_->Read().mono_ms;
   if (!entry.ok()) {
     alive_ms_ = now_ms;
-    if (Passes(entry.status())) return false;
+    if (MayTryAgain(entry.status())) return false;
     return entry.status();
   }
   if (absl::Status status = ReadLeader(); !status.ok()) return status;
@@ -87,7 +83,7 @@ absl::StatusOr<bool> Member::TryToLead() {
     if (status.ok()) return true;
   }
   alive_ms_ = clock_->Read().mono_ms;
-  if (status.ok() || Passes(status) || absl::IsAborted(status)) return false;
+  if (status.ok() || MayTryAgain(status) || absl::IsAborted(status)) return false;
   return status;
 }
 

@@ -93,6 +93,11 @@ absl::StatusOr<std::optional<Replica::Entry>> Replica::Take(const LogEntry& entr
   }
   if (!head.ok()) return head.status();
   if (head->kind == Kind::kReport) {
+    // Its author has read an epoch that the log does not have (PrepareLog).
+    if (place_.epoch == 0 && head->epoch > 0) {
+      return absl::OutOfRangeError(
+          "the log goes on from a store, of which this member has no copy");
+    }
     TakeReport(entry, *head);
     place_ = next;
     return Entry{};

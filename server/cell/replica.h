@@ -23,7 +23,8 @@ namespace duetime::cell {
 //                   first one says which log it is (JournalRecordHead::log)
 //   a group         counts if it is of the last epoch that counted, and its number is one more than
 //                   that of the last group that counted
-//   a report        does not count, and goes to the roster
+//   a report        does not count, and goes to the roster. If no epoch stands before it, the log
+//                   goes on from a store that its readers need a copy of
 //   damaged bytes   do not count
 //
 // So the log itself refuses a former leader, whose entries may still arrive, and the second of two
@@ -54,12 +55,12 @@ class Replica {
 
   // Reads one entry, and applies it if it counts. nullopt: there is none yet.
   //   UNAVAILABLE, DEADLINE_EXCEEDED   try again
-  //   OUT_OF_RANGE     the log was trimmed: this member needs a checkpoint
+  //   OUT_OF_RANGE     the log was trimmed, or began with a store: this member needs a checkpoint
   //   UNIMPLEMENTED    a newer program wrote the entry, which counts
   //   DATA_LOSS        this member and the log contradict each other
   //   INTERNAL         the state could not apply the entry
   //   other errors     of the log
-  // After UNIMPLEMENTED, DATA_LOSS and INTERNAL, each later Step returns the same.
+  // After OUT_OF_RANGE, UNIMPLEMENTED, DATA_LOSS and INTERNAL, each later Step returns the same.
   absl::StatusOr<std::optional<Entry>> Step();
 
   // Finds the last entry that the state has applied. Step does it first. Errors as for Step;

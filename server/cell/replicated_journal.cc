@@ -18,10 +18,6 @@ namespace {
 
 absl::Status StoppedError() { return absl::CancelledError("the journal was stopped"); }
 
-bool MayTryAgain(const absl::Status& error) {
-  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
-}
-
 }  // namespace
 
 absl::Status ReplicatedJournal::Lead() {

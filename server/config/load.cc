@@ -177,6 +177,9 @@ class CommandLine {
     app_.add_flag("--check-config", check_, "Check the configuration, print it and exit.");
     app_.add_flag("--init", init_,
                   "Create a new, empty store if the data directory is missing or empty.");
+    app_.add_flag("--into-cell", into_cell_,
+                  "Make the data directory of a server without a cell that of the first member of "
+                  "a new cell (cell_brokers), and exit. The cell's log must be new.");
     app_.add_option("--verify", verify_dir_,
                     "Read all of a data directory that no daemon uses, print what is damaged and "
                     "exit: 0 intact, 65 damaged, 66 not readable. Changes nothing.")
@@ -235,6 +238,7 @@ class CommandLine {
   const std::string& config_file() const { return config_file_; }
   bool check() const { return check_; }
   bool init() const { return init_; }
+  bool into_cell() const { return into_cell_; }
   bool has_verify() const { return app_.count("--verify") > 0; }
   const std::string& verify_dir() const { return verify_dir_; }
   bool makes_directory() const {
@@ -282,6 +286,7 @@ class CommandLine {
   std::string config_file_;
   bool check_ = false;
   bool init_ = false;
+  bool into_cell_ = false;
   std::string verify_dir_;
   std::string repair_dir_;
   std::string restore_dir_;
@@ -328,6 +333,12 @@ Loaded Load(int argc, const char* const* argv) {
   if (std::optional<Loaded> done = line.Parse(argc, argv)) return *done;
   Loaded loaded;
   loaded.init = line.init();
+  loaded.into_cell = line.into_cell();
+  if (line.into_cell() && (line.init() || line.makes_directory() || line.has_verify())) {
+    loaded.exit_code = ExitCode::kConfiguration;
+    loaded.output = "--into-cell stands alone: not with --init, --verify, --repair or --restore\n";
+    return loaded;
+  }
   if (line.makes_directory()) {
     if (line.repair_dir().empty() == line.restore_dir().empty() || line.into_dir().empty()) {
       loaded.exit_code = ExitCode::kConfiguration;
@@ -361,6 +372,9 @@ Loaded Load(int argc, const char* const* argv) {
   }
   note(line.Apply(&loaded.config));
   note(Validate(loaded.config));
+  if (loaded.into_cell && loaded.config.cell.cell_brokers.empty()) {
+    note(absl::InvalidArgumentError("--into-cell needs cell_brokers"));
+  }
   if (!faults.empty()) {
     loaded.exit_code = ExitCode::kConfiguration;
     loaded.output = absl::StrCat(absl::StrJoin(faults, "\n"), "\n");

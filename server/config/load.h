@@ -22,6 +22,8 @@ struct Loaded {
   std::string output;
   // --init: the daemon may create a store. Not a knob, because a file would allow it for ever.
   bool init = false;
+  // --into-cell: the daemon makes its store that of the first member of a new cell, and exits.
+  bool into_cell = false;
   // --verify: the data directory to read and judge. Then the daemon does not start, and `config` is
   // not filled in.
   std::string verify_dir;

@@ -3,7 +3,9 @@
 
 REPLICA = "server/cell/replica.cc"
 JOURNAL = "server/cell/replicated_journal.cc"
+LOG = "server/cell/log.h"
 MEMBER = "server/cell/member.cc"
+PREPARE = "server/cell/prepare_log.cc"
 RECORD = "storage/journal_record.cc"
 
 CELL = "cell_test"
@@ -40,7 +42,7 @@ FAULTS = [
     ("a group that counted is called fenced", JOURNAL, "if (*outcome == Outcome::kOpen) *outcome = Outcome::kRefused;",
      "*outcome = Outcome::kRefused;", CELL),
     ("a journal leads twice", JOURNAL, "if (has_led_) return", "if (false) return", CELL),
-    ("what the log refuses is tried for ever", JOURNAL, "return absl::IsUnavailable(error) ||", "return !error.ok() ||", CELL),
+    ("what the log refuses is tried for ever", LOG, "return absl::IsUnavailable(error) ||", "return !error.ok() ||", CELL),
     ("a former leader does not notice", JOURNAL, "StopLeading(); if (*outcome == Outcome::kOpen)",
      "if (*outcome == Outcome::kOpen)", CELL),
     ("a member leads although another epoch has begun", JOURNAL,
@@ -87,6 +89,11 @@ FAULTS = [
      "leader_.name.empty() && !begins;", "leader_.name.empty();", CELL),
     ("members may have different shards", MEMBER, "if (leader_.shards != 0 && leader_.shards != options_.self.shards) {",
      "if (false) {", CELL),
+    # ---- A cell that begins with a server's store
+    ("an empty member passes the entry of a store", REPLICA, "if (place_.epoch == 0 && head->epoch > 0) {", "if (false) {", CELL),
+    ("a log in use is prepared", PREPARE, "if (*end > 0) return InUseError();", "", CELL),
+    ("the first entry may be another's", PREPARE, "if (first->bytes != entry) return InUseError();", "", CELL),
+    ("the epochs of the log begin anew", PREPARE, ".epoch = epoch, .log = number};", ".epoch = 1, .log = number};", CELL),
     # ---- Clocks of members
     ("a member with a wrong clock does not yield", MEMBER, "roster_->JudgeClock(options_.self.name).yields", "false", CELL),
     ("a member yields for ever", MEMBER, "if (now_ms < try_ms + MemberOptions::kYieldSuspects * options_.suspect_ms &&",

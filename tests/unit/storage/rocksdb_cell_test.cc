@@ -75,6 +75,22 @@ TEST_F(RocksDbCellTest, ADirectoryHasOneUse) {
   }
 }
 
+TEST_F(RocksDbCellTest, AServerEntersACell) {
+  {
+    const auto store = Open(Use::kAlone);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_EQ((*store)->Append(GroupOf(kNoShard), Durability::kSynced), AppendOutcome::kAccepted);
+    ASSERT_TRUE((*store)->EnterCell(kPlace).ok());
+    ASSERT_TRUE((*store)->Close().ok());
+  }
+  EXPECT_EQ(Open(Use::kAlone).status().code(), absl::StatusCode::kFailedPrecondition);
+  const auto store = Open(Use::kInCell);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->log_place(), kPlace);
+  EXPECT_EQ((*store)->epoch(), kPlace.epoch);
+  EXPECT_EQ((*store)->GetObject(ObjectKind::kCell, kNoShard, "leader")->value_or(""), "a");
+}
+
 TEST_F(RocksDbCellTest, ARecordOfAShardThatDoesNotExistIsRefused) {
   const auto store = Open(Use::kInCell);
   ASSERT_TRUE(store.ok());
