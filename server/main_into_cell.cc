@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/main_into_cell.h"
 
+#include <filesystem>
 #include <memory>
 #include <spdlog/spdlog.h>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -21,18 +23,19 @@ absl::Status OfBrokers(const absl::Status& status) {
   return absl::IsUnavailable(status) ? absl::DeadlineExceededError(status.message()) : status;
 }
 
-// Refuses to make a new store the first one of a cell.
+// NOT_FOUND also if Open would create a store, because the file `init` asks for one: a cell that
+// goes on from an empty store is a mistake.
 absl::StatusOr<std::unique_ptr<storage::RocksDbStore>> OpenStore(const config::Config& config) {
   storage::RocksDbStoreOptions options =
       StoreOptionsOf(config.store, /*init=*/false, /*in_cell=*/false);
   options.use = storage::RocksDbStoreOptions::Use::kAny;
   options.now_ms = runtime::SystemClock(config.clock).Read().wall_ms;
-  auto store = storage::RocksDbStore::Open(options);
-  if (store.ok() && !(*store)->in_cell() && (*store)->epoch() == 1) {
-    return absl::NotFoundError(
-        absl::StrCat(options.data_dir, " had no store; is the volume mounted?"));
+  std::error_code error;
+  if (std::filesystem::exists(options.data_dir + "/init", error)) {
+    return absl::NotFoundError(absl::StrCat("there is no store in ", options.data_dir,
+                                            ", only the file init. Is the volume mounted?"));
   }
-  return store;
+  return storage::RocksDbStore::Open(options);
 }
 
 absl::Status MoveIntoCell(config::Config config) {

@@ -110,6 +110,8 @@ into=("$duetimed" --data-dir "$scratch/a" --metrics-listen "" --into-cell)
 refused 73 "not moved into a cell" "${into[@]}" "${cell[@]}"
 stop a TERM
 refused 78 "cell_brokers" "${into[@]}"
+mkdir "$scratch/new" && touch "$scratch/new/init"
+refused 66 "no store" "$duetimed" --data-dir "$scratch/new" --metrics-listen "" --into-cell "${cell[@]}"
 refused 66 "no store" "$duetimed" --data-dir "$scratch/missing" --metrics-listen "" --into-cell "${cell[@]}"
 refused 78 "stands alone" "${into[@]}" "${cell[@]}" --init
 
