@@ -124,5 +124,16 @@ TEST(PrepareLogTest, OfTwoServersOneHasTheLog) {
   }
 }
 
+TEST(PrepareLogTest, ALogInUseIsLeftAlone) {
+  Dice dice(1);
+  FakeLog log(&dice);
+  log.Heal();
+  OneMember member(&log, &dice, {});
+  ASSERT_TRUE(member.journal->Lead().ok());
+  const uint64_t end = log.end();
+  EXPECT_TRUE(absl::IsFailedPrecondition(PrepareLog(&log, kEpoch, 77).status()));
+  EXPECT_EQ(log.end(), end);
+}
+
 }  // namespace
 }  // namespace duetime::cell
