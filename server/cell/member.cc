@@ -107,6 +107,8 @@ AppendOutcome Member::Announce() {
 }
 
 AppendOutcome Member::Resign() {
+  // The leader before this one may serve until this one may, and after a resignation nobody waits.
+  if (!journal_.former_is_gone(clock_->Read().mono_ms)) return AppendOutcome::kFenced;
   const storage::RecordBatch batch = {LeaderObject(RecordType::kUnobject, "")};
   journal_.StopServing();
   return journal_.Append(std::span(&batch, 1), storage::Durability::kSynced);

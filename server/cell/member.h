@@ -57,7 +57,8 @@ class Member {
 
   // Tells the members who leads. REQUIRES: Step has returned true.
   storage::AppendOutcome Announce();
-  // Tells them that nobody leads, after the last group.
+  // Tells them that nobody leads, after the last group. kFenced also while the leader before this
+  // one may still serve: then the others wait for that.
   storage::AppendOutcome Resign();
 
   ReplicatedJournal* journal() { return &journal_; }

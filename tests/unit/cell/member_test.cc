@@ -290,6 +290,12 @@ TEST(MembersTest, TwoMembersNeverMayServeAtTheSameTime) {
   EXPECT_GT(epochs, 3'000);
 }
 
+// A member that took over from a live leader resigned within the second for which it had to wait.
+TEST(MembersTest, AResignationDoesNotEndTheWaitForTheLeaderBefore) {
+  Alternation alternation(1'078'119'261);
+  for (int step = 0; step < 2'000; ++step) alternation.Step();
+}
+
 // Three members whose clocks differ, on a log whose clock is wrong, too. Time passes in every call.
 class Clocks {
  public:
