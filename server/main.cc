@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(loaded.exit_code);
   }
   umask(0077);
+  // A move into a cell may be stopped at any time.
   if (!loaded.into_cell) duetime::runtime::BlockSignals();
   const duetime::runtime::Log log(loaded.config.log);
   if (loaded.into_cell) return static_cast<int>(duetime::IntoCell(loaded.config));

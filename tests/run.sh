@@ -62,6 +62,17 @@ add_counts() {
   passed=$((passed + total - bad))
 }
 
+# Adds the counts of a log's last line, "N passed, N failed"; without one, a failure.
+add_last_line() {
+  local good bad
+  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$1"); then
+    passed=$((passed + good))
+    failed=$((failed + bad))
+  else
+    failed=$((failed + 1))
+  fi
+}
+
 # check LOG TITLE COMMAND... : a step that counts as one test.
 check() {
   if step "$@"; then
@@ -275,14 +286,8 @@ client_java() (
 
 # suite LOG TITLE COMMAND... : adds the counts of the command's last line, "N passed, N failed". A command that hangs is ended.
 suite() {
-  local good bad
   step "$1" "$2" timeout --kill-after=10 900 "${@:3}"
-  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$1"); then
-    passed=$((passed + good))
-    failed=$((failed + bad))
-  else
-    failed=$((failed + 1))
-  fi
+  add_last_line "$1"
 }
 
 client_console() (
@@ -322,22 +327,16 @@ lint_in_idle_time() {
     chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
     passed=0 failed=0
     lane_lint
-    echo "$passed $failed" >"$logs/lint-counts"
+    echo "$passed passed, $failed failed"
   ) >"$logs/lint-lane.log" 2>&1 &
   lint_pid=$!
 }
 
 # Waits for the lane, shows what it said, and adds its counts.
 await_lint() {
-  local good bad
   wait "$lint_pid" || true
-  cat "$logs/lint-lane.log"
-  if read -r good bad <"$logs/lint-counts"; then
-    passed=$((passed + good))
-    failed=$((failed + bad))
-  else
-    failed=$((failed + 1))
-  fi
+  head -n -1 "$logs/lint-lane.log"
+  add_last_line "$logs/lint-lane.log"
 }
 
 lane_quick() {
@@ -377,7 +376,6 @@ main() {
   mkdir -p "$logs"
   if step "$logs/install.log" "install the packages that are missing" deploy/install-deps.sh test; then
     if [[ ${#lanes[@]} -gt 1 && " ${lanes[*]} " == *" lint "* ]]; then
-      rm -f "$logs/lint-counts"
       lint_in_idle_time
     fi
     for lane in "${lanes[@]}"; do

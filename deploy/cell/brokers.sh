@@ -8,6 +8,8 @@
 #   get_kafka              # Apache Kafka from Maven Central into build/, 45 MB; does nothing if the jars are there
 #   start_brokers FOLDER   # sets `brokers`, the addresses for cell_brokers; data and logs go into FOLDER
 #   stop_brokers           # also after start_brokers has failed
+#
+# Besides: free_ports, await.
 
 broker_pids=()
 brokers=
@@ -25,6 +27,16 @@ require_java() {
     echo "java is version ${version:-unknown}. Apache Kafka needs 17 or newer: apt-get install default-jdk-headless" >&2
     return 1
   fi
+}
+
+# await SECONDS COMMAND... : until the command succeeds.
+await() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < deadline)) || return 1
+    sleep 0.1
+  done
 }
 
 # The folder's name has the pom's checksum, so that another version gets another folder.

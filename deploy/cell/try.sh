@@ -93,16 +93,6 @@ members_that() {
     awk -v role="$1" '$3 == role { print $1 }'
 }
 
-# await SECONDS COMMAND... : until the command succeeds.
-await() {
-  local deadline=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < deadline)) || return 1
-    sleep 0.1
-  done
-}
-
 # Whether MEMBER says that one leads and one follows. Members report every five seconds.
 complete() {
   [[ -n $(members_that leads "$1") && -n $(members_that follows "$1") ]]

@@ -107,7 +107,7 @@ AppendOutcome Member::Announce() {
 }
 
 AppendOutcome Member::Resign() {
-  // The leader before this one may serve until this one may, and after a resignation nobody waits.
+  // The former leader may still serve. The next leader would not wait for it after a resignation.
   if (!journal_.former_is_gone(clock_->Read().mono_ms)) return AppendOutcome::kFenced;
   const storage::RecordBatch batch = {LeaderObject(RecordType::kUnobject, "")};
   journal_.StopServing();

@@ -81,7 +81,7 @@ class ReplicatedJournal final : public storage::Journal {
   // read. CANCELLED: Stop. Other errors are those of Log::End and Replica::Step.
   absl::Status Follow();
 
-  // True unless a former leader may serve still.
+  // False while the former leader may still serve.
   bool former_is_gone(uint64_t mono_ms) const { return mono_ms >= serve_from_ms_.load(); }
   // From now on MayServe is false: the last group will say that nobody leads.
   void StopServing() { serve_from_ms_.store(std::numeric_limits<uint64_t>::max()); }

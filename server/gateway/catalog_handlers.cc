@@ -15,8 +15,9 @@ namespace duetime::gateway {
 namespace {
 
 // A page of the first cell that answers with OK. Topics, subscriptions and operations are the same
-// in all cells, but for moments. `Get`: what gives one of them with the counts of all cells.
-// `set_name`: names an item of the page in such a request.
+// in all cells, except for a moment after a change. Each item then gets the counts of all cells, by
+// a GetRequest. `items`: returns the items of the page. `set_name`: fills in the request for an
+// item.
 template <typename GetRequest, typename GetResponse, typename Request, typename Response,
           typename Items, typename SetName>
 Co<absl::Status> FirstPage(GatewayWorker& worker, const Passed& passed, const Request& request,

@@ -117,7 +117,8 @@ void Take(int64_t messages, int64_t bytes, Pulled* pulled, v1::PullResponse* res
   }
 }
 
-// Asks again and again until there are messages, or the wait is over. Gives back what is too much.
+// Asks the cells until one of them has messages, or the wait is over. Gives back the messages
+// beyond the limits of the request.
 Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
                            const v1::PullRequest& request, v1::PullResponse* response) {
   base::Clock& clock = *worker.context().clock;

@@ -21,7 +21,7 @@ template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request);
 
 // Asks all cells, in short slices until one of them has messages. No call is cancelled, because its
-// messages would be lost until their leases end. What is too much is given back.
+// messages would be lost until their leases end. Messages beyond the limits are given back.
 rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call);
 rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call);
 

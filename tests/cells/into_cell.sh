@@ -14,7 +14,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=deploy/cell/brokers.sh
 source deploy/cell/brokers.sh
 
-readonly later=60 soon=25
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/duetime-into-cell.XXXXXX")
 declare -A pids ports
 
@@ -47,14 +46,6 @@ stop() {
 # duetime NAME ARGUMENT... : at this member.
 duetime() {
   timeout 60 "$cli" --server "127.0.0.1:${ports[$1]}" "${@:2}"
-}
-
-await() {
-  local deadline=$((SECONDS + 60))
-  until "$@"; do
-    ((SECONDS < deadline)) || fail "waited too long: $*"
-    sleep 0.1
-  done
 }
 
 serves() {
@@ -94,10 +85,10 @@ ports=([a]=${found[0]} [b]=${found[1]} [other]=${found[2]})
 
 echo "a server without a cell, with messages"
 start a --init
-await duetime a topic create orders >/dev/null 2>&1
-duetime a schedule orders soon --in "${soon}s" --count 20 >/dev/null
-duetime a schedule orders kept --in "${later}m" --key kept >/dev/null
-duetime a schedule orders gone --in "${later}m" --key gone >/dev/null
+await 60 duetime a topic create orders >/dev/null 2>&1
+duetime a schedule orders soon --in 25s --count 20 >/dev/null
+duetime a schedule orders kept --in 1h --key kept >/dev/null
+duetime a schedule orders gone --in 1h --key gone >/dev/null
 duetime a cancel --topic orders --key gone >/dev/null
 duetime a schedule orders due --in 1ms >/dev/null
 duetime a recur create daily orders hello --every 24h >/dev/null
@@ -122,19 +113,19 @@ refused 78 "belongs to a member of a cell" "$duetimed" --data-dir "$scratch/a" -
 
 echo "a server that takes the same topic, and an empty member that begins before the first one"
 start other --init
-await duetime other info >/dev/null 2>&1
+await 60 duetime other info >/dev/null 2>&1
 stop other TERM
 refused 78 "the log is not new" "$duetimed" --data-dir "$scratch/other" --metrics-listen "" --into-cell "${cell[@]}"
 start b --init --cell-brokers "$brokers" --cell-member b --cell-address "127.0.0.1:${ports[b]}"
-await grep --quiet "fetches a checkpoint" "$scratch/b.log"
+await 60 grep --quiet "fetches a checkpoint" "$scratch/b.log"
 start a "${cell[@]}"
-await serves a
+await 60 serves a
 same a
 
 echo "a second member"
-await follows b
+await 60 follows b
 stop a KILL
-await serves b
+await 60 serves b
 same b
 duetime b get --topic orders --key kept | grep --quiet --ignore-case scheduled || fail "the key was lost"
 duetime b get --topic orders --key gone | grep --quiet --ignore-case cancelled || fail "the cancel was lost"

@@ -89,6 +89,8 @@ FAULTS = [
      "leader_.name.empty() && !begins;", "leader_.name.empty();", CELL),
     ("members may have different shards", MEMBER, "if (leader_.shards != 0 && leader_.shards != options_.self.shards) {",
      "if (false) {", CELL),
+    ("a resignation ends the wait for the former leader", MEMBER,
+     "if (!journal_.former_is_gone(clock_->Read().mono_ms)) return AppendOutcome::kFenced;", "", CELL),
     # ---- A cell that begins with a server's store
     ("an empty member passes the entry of a store", REPLICA, "if (place_.epoch == 0 && head->epoch > 0) {", "if (false) {", CELL),
     ("a log in use is prepared", PREPARE, "if (*end > 0) return InUseError();", "", CELL),

@@ -195,6 +195,8 @@ SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__",
 SKIPPED_PATHS = {"client/python/src/duetime/v1"}
 SOURCES = (".cc", ".h")
 OURS = ("storage/", "server/", "client/", "tests/")
+# An include, as `<` or `"` and the name.
+INCLUDE = re.compile(r'^#include ([<"])([^>"]+)', re.MULTILINE)
 
 
 # --- The tree ---------------------------------------------------------------------------------------------------------
@@ -398,7 +400,7 @@ def includes(tree: Tree) -> Iterator[Finding]:
     for path, text in tree.files.items():
         if not path.endswith(SOURCES) or not path.startswith(OURS):
             continue
-        found = re.findall(r'^#include ([<"])([^>"]+)', text, re.MULTILINE)
+        found = INCLUDE.findall(text)
         own = path[:-3] + ".h"
         if path.endswith(".cc") and own in tree.files and (not found or found[0][1] != own):
             yield Finding(path, 1, "own header", f'#include "{own}" before all others')
@@ -520,7 +522,7 @@ def workplace(tree: Tree) -> Iterator[Finding]:
 
 def includes_of(tree: Tree, path: str, seen: set[str]) -> set[str]:
     """Adds to `seen` what a file of the tree includes, directly or not, as far as the tree shows it."""
-    for name in re.findall(r'^#include ["<](.+)[">]', tree.files.get(path, ""), re.MULTILINE):
+    for _, name in INCLUDE.findall(tree.files.get(path, "")):
         if name not in seen:
             seen.add(name)
             includes_of(tree, name, seen)

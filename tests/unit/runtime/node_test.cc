@@ -56,7 +56,7 @@ class CountingClock final : public base::Clock {
   std::atomic<int> reads_{0};
 };
 
-// Asks a function for the steady time, and tells it how often it was asked.
+// A function gives its steady time. The argument is the number of reads so far.
 class SteppedClock final : public base::Clock {
  public:
   explicit SteppedClock(std::function<uint64_t(int)> mono_ms) : mono_ms_(std::move(mono_ms)) {}
@@ -130,17 +130,14 @@ class NodeTest : public ::testing::Test {
 
   uint64_t Now() { return clock_.Read().wall_ms; }
 
-  uint64_t Acked() {
-    uint64_t acked = 0;
-    for (const protocol::ShardStats& stats : node_->shard_stats()) acked += stats.acked;
-    return acked;
+  // A figure of all shards together.
+  uint64_t Sum(uint64_t protocol::ShardStats::*figure) {
+    uint64_t sum = 0;
+    for (const protocol::ShardStats& stats : node_->shard_stats()) sum += stats.*figure;
+    return sum;
   }
-
-  uint64_t InFlight() {
-    uint64_t in_flight = 0;
-    for (const protocol::ShardStats& stats : node_->shard_stats()) in_flight += stats.in_flight;
-    return in_flight;
-  }
+  uint64_t Acked() { return Sum(&protocol::ShardStats::acked); }
+  uint64_t InFlight() { return Sum(&protocol::ShardStats::in_flight); }
 
   NodeOptions options_;
   CountingClock clock_;
