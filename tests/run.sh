@@ -12,7 +12,7 @@
 #   lint      buf over the protos; promtool over the alerts; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
 #             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
-#             the console in a browser, the Kubernetes files, and a server that becomes a cell
+#             the console in a browser, the Kubernetes files, a server that becomes a cell, and the faults of the lane `cells`
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
@@ -47,6 +47,8 @@ readonly logs=build/logs
 jobs=$(nproc)
 passed=0
 failed=0
+declare -A background=()
+trap end_background EXIT
 
 usage() {
   sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
@@ -202,22 +204,28 @@ lane_faults() {
   failed=$((failed + $(wc -l <"$logs/faults.txt") - $(grep -c '^passed ' "$log")))
 }
 
-# cells LANE TAKEOVERS KILLS OTHERS SECONDS : a machine that cannot run the brokers counts neither as passed nor as failed.
-cells() {
-  local lane=$1 takeovers=$2 kills=$3 others=$4 seconds=$5 status=0
-  local folder=build/release/tests/cells
-  configure "$lane" release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
-    compile "$lane" release --target cell_faults_test failovers_test history_check || return
+# cell_faults LANE TAKEOVERS SECONDS : a machine that cannot run the brokers counts neither as passed nor as failed.
+cell_faults() {
+  local status=0 log=$logs/$1-faults.log
   tests/cells/brokers.sh check || status=$?
   if ((status == 77)); then
-    echo "$lane: SKIPPED"
-    return
+    echo "$1: faults of a cell on brokers: SKIPPED"
+    return "$status"
   fi
-  check "$logs/$lane-faults.log" "$lane: every kind of fault, $takeovers takeovers" timeout --kill-after=30 "$seconds" \
-    tests/cells/brokers.sh run "$folder/cell_faults_test" --takeovers="$takeovers" --out="build/$lane/faults"
-  tail -n 70 "$logs/$lane-faults.log"
-  check "$logs/$lane-failovers.log" "$lane: how long a takeover takes" timeout --kill-after=30 "$seconds" \
-    tests/cells/brokers.sh run "$folder/failovers_test" --kills="$kills" --others="$others" --out="build/$lane/failovers"
+  check "$log" "$1: every kind of fault of a cell, $2 takeovers" timeout --kill-after=30 "$3" \
+    tests/cells/brokers.sh run build/release/tests/cells/cell_faults_test --takeovers="$2" --out="build/$1/faults"
+  tail -n 1 "$log"
+}
+
+# cells LANE TAKEOVERS KILLS OTHERS SECONDS
+cells() {
+  local lane=$1
+  configure "$lane" release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
+    compile "$lane" release --target cell_faults_test failovers_test history_check || return
+  cell_faults "$lane" "$2" "$5" || (($? != 77)) || return
+  sed -n '/^The longest time/,/^ /p' "$logs/$lane-faults.log"
+  check "$logs/$lane-failovers.log" "$lane: how long a takeover takes" timeout --kill-after=30 "$5" \
+    tests/cells/brokers.sh run build/release/tests/cells/failovers_test --kills="$3" --others="$4" --out="build/$lane/failovers"
   sed -n '/^The longest time/,/^ /p' "$logs/$lane-failovers.log"
 }
 
@@ -300,9 +308,9 @@ conformance() {
     tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
 }
 
-lane_clients() {
+# The libraries of the other languages, what is built on them, and the console.
+client_libraries() {
   local language
-  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile clients release --target duetimed duetime || return
   for language in "${client_languages[@]}"; do
     check "$logs/client-$language.log" "clients: build, check and test $language" "client_$language" || continue
     conformance "$language" ""
@@ -315,28 +323,58 @@ lane_clients() {
     suite "$logs/console.log" "clients: the console in a browser" node client/console/build/test/run.js \
       --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime --assets client/console/dist \
       --shots build/console-shots
+}
+
+# One after the other: three brokers at a time are enough for two cores.
+on_brokers() {
   check "$logs/kubernetes.log" "clients: kubeconform and helm lint over the Kubernetes files, played" \
     tests/tidy/kubernetes/check.sh build/kubernetes build/release/server/duetimed build/release/client/cli/duetime
   check "$logs/into-cell.log" "clients: a server becomes a cell" \
     tests/cells/into_cell.sh build/release/server/duetimed build/release/client/cli/duetime
+  cell_faults clients 20 900
 }
 
-# lint_in_idle_time : runs the lane in the background, with the CPU time that other lanes leave: their tests wait much.
-lint_in_idle_time() {
+lane_clients() {
+  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
+    compile clients release --target duetimed duetime cell_faults_test history_check || return
+  begin brokers on_brokers
+  client_libraries
+  await brokers
+}
+
+# begin NAME COMMAND... : runs the command in the background. It ends with this program, also by Ctrl-C.
+begin() {
+  local name=$1
+  shift
+  set -m # A process group of its own.
   (
-    chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
     passed=0 failed=0
-    lane_lint
+    "$@"
     echo "$passed passed, $failed failed"
-  ) >"$logs/lint-lane.log" 2>&1 &
-  lint_pid=$!
+  ) >"$logs/$name-part.log" 2>&1 &
+  set +m
+  background[$name]=$!
 }
 
-# Waits for the lane, shows what it said, and adds its counts.
-await_lint() {
-  wait "$lint_pid" || true
-  head -n -1 "$logs/lint-lane.log"
-  add_last_line "$logs/lint-lane.log"
+# await NAME : waits for what `begin` started, shows what it said, and adds its counts.
+await() {
+  wait "${background[$1]}" || true
+  unset "background[$1]"
+  head -n -1 "$logs/$1-part.log"
+  add_last_line "$logs/$1-part.log"
+}
+
+end_background() {
+  local pid
+  for pid in "${background[@]}"; do
+    kill -- "-$pid"
+  done
+}
+
+# Takes only the CPU time that others leave: their tests wait much.
+lint_in_idle_time() {
+  chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
+  lane_lint
 }
 
 lane_quick() {
@@ -347,7 +385,7 @@ lane_quick() {
 }
 
 main() {
-  local lanes=() lane started lint_pid=
+  local lanes=() lane started
   while (($# > 0)); do
     case $1 in
       --quick) lanes+=(quick) ;;
@@ -376,12 +414,11 @@ main() {
   mkdir -p "$logs"
   if step "$logs/install.log" "install the packages that are missing" deploy/install-deps.sh test; then
     if [[ ${#lanes[@]} -gt 1 && " ${lanes[*]} " == *" lint "* ]]; then
-      lint_in_idle_time
+      begin lint lint_in_idle_time
     fi
     for lane in "${lanes[@]}"; do
-      [[ $lane == lint && -n $lint_pid ]] || "lane_$lane"
+      if [[ $lane == lint && -n ${background[lint]:-} ]]; then await lint; else "lane_$lane"; fi
     done
-    [[ -z $lint_pid ]] || await_lint
   else
     failed=$((failed + 1))
   fi

@@ -19,6 +19,8 @@ constexpr milliseconds kLibraryPause(8);
 constexpr milliseconds kDirectPause(4);
 constexpr milliseconds kPauseAfterError(20);
 constexpr milliseconds kPauseAfterStream(20);
+constexpr milliseconds kEchoPause(20);
+constexpr char kEchoTopic[] = "cell/echo";
 // Four heartbeats of the members.
 constexpr int64_t kSilenceMaxMs = 2'000;
 constexpr milliseconds kLookAtStreams(200);
@@ -94,10 +96,10 @@ void CellClient::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-LibraryCaller::LibraryCaller(uint16_t client, uint64_t seed, World* world)
-    : world_(*world), random_(seed), recorder_(world, client) {
+LibraryCaller::LibraryCaller(Server server, uint16_t client, uint64_t seed, World* world)
+    : server_(std::move(server)), world_(*world), random_(seed), recorder_(world, client) {
   client::ClientOptions options;
-  options.server.target = CellTarget();
+  options.server.target = server_.target;
   options.deadline = absl::Seconds(6);
   library_ = *client::Client::Create(options);
 }
@@ -122,7 +124,7 @@ void LibraryCaller::Schedule() {
   const auto answer =
       library_->Schedule(MakeMessage(number, delay_ms, &random_), PickRepeat(&random_));
   recorder_.EndSchedule(number, answer.status(), answer.ok() ? answer->message() : v1::Message());
-  if (answer.ok()) world_.accepted_by_library.Beat();
+  if (answer.ok()) server_.accepted->Beat();
 }
 
 void LibraryCaller::ScheduleBatch() {
@@ -139,7 +141,7 @@ void LibraryCaller::ScheduleBatch() {
     recorder_.EndSchedule(numbers[i], status,
                           status.ok() ? (*answers)[i]->message() : v1::Message());
   }
-  if (answers.ok()) world_.accepted_by_library.Beat();
+  if (answers.ok()) server_.accepted->Beat();
 }
 
 void LibraryCaller::Cancel() {
@@ -147,7 +149,8 @@ void LibraryCaller::Cancel() {
   if (!target.has_value()) return;
   const bool stop_redelivery = Chance(&random_, 25);
   recorder_.BeginCancel(target->first, stop_redelivery);
-  const auto answer = library_->Cancel(client::Target::Id(target->second), stop_redelivery);
+  const auto answer =
+      library_->Cancel(client::Target::Id(server_.id_prefix + target->second), stop_redelivery);
   const client::CancelResult result = answer.ok() ? *answer : client::CancelResult();
   recorder_.EndCancel(answer.status(), result.answer, result.tried_before);
 }
@@ -156,7 +159,7 @@ void LibraryCaller::Get() {
   const auto target = world_.accepted.PickRecent(&random_);
   if (!target.has_value()) return;
   recorder_.BeginGet(target->first);
-  const auto answer = library_->Get(client::Target::Id(target->second));
+  const auto answer = library_->Get(client::Target::Id(server_.id_prefix + target->second));
   recorder_.EndGet(answer.status(), answer.ok() ? answer->message() : v1::Message());
 }
 
@@ -347,11 +350,59 @@ void CellSubscriber::OnSettled(const std::string& token, test::Outcome outcome) 
   open_.erase(found);
 }
 
-Clients::Clients(uint64_t seed, World* world) {
+GatewayEcho::GatewayEcho(World* world) : world_(*world) {
+  client::ClientOptions client;
+  client.server.target = kGatewayAddress;
+  client.deadline = absl::Seconds(6);
+  library_ = *client::Client::Create(client);
+  client::SubscriberOptions options;
+  options.server = client.server;
+  options.topic = kEchoTopic;
+  subscriber_ = *client::Subscriber::Start(options, [this](const client::Delivery& delivery) {
+    world_.delivered_by_gateway.Beat();
+    const std::lock_guard lock(mutex_);
+    delivered_.emplace(delivery.message_id());
+    return client::Settlement::Ack();
+  });
+}
+
+milliseconds GatewayEcho::Step() {
+  v1::ScheduleRequest request;
+  request.set_topic(kEchoTopic);
+  SetMillis(100, request.mutable_delay());
+  const auto answer = library_->Schedule(request);
+  if (!answer.ok()) return kPauseAfterError;
+  const std::lock_guard lock(mutex_);
+  accepted_.insert(answer->message().id());
+  return kEchoPause;
+}
+
+size_t GatewayEcho::Missing() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(
+      std::count_if(accepted_.begin(), accepted_.end(),
+                    [this](const std::string& id) { return !delivered_.contains(id); }));
+}
+
+bool GatewayEcho::AwaitAll(std::chrono::seconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (Missing() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kLookAtStreams);
+  }
+  subscriber_->Stop().IgnoreError();
+  const size_t missing = Missing();
+  std::printf("through the gateway: %zu of %zu messages did not come\n", missing, accepted_.size());
+  return missing == 0;
+}
+
+Clients::Clients(uint64_t seed, World* world) : echo_(world) {
   std::mt19937_64 random(seed);
   uint16_t client = 0;
-  for (int i = 0; i < 2; ++i) {
-    callers_.push_back(std::make_unique<LibraryCaller>(++client, random(), world));
+  for (LibraryCaller::Server server :
+       {LibraryCaller::Server{CellTarget(), "", &world->accepted_by_library},
+        LibraryCaller::Server{kGatewayAddress, "a.", &world->accepted_by_gateway}}) {
+    callers_.push_back(
+        std::make_unique<LibraryCaller>(std::move(server), ++client, random(), world));
   }
   for (int member = 0; member < kMembers; ++member) {
     callers_.push_back(std::make_unique<DirectCaller>(member, ++client, random(), world));
@@ -362,6 +413,7 @@ Clients::Clients(uint64_t seed, World* world) {
           CellSubscriber::Where{.target = target, .topic = TopicName(topic)}, random(), world));
     }
   }
+  echo_.Begin();
   for (const auto& caller : callers_) caller->Begin();
   for (const auto& subscriber : subscribers_) subscriber->Begin();
   watch_ = std::thread([this] {
@@ -375,6 +427,7 @@ Clients::Clients(uint64_t seed, World* world) {
 void Clients::Stop() {
   stopping_ = true;
   if (watch_.joinable()) watch_.join();
+  echo_.Stop();
   for (const auto& caller : callers_) caller->Stop();
   for (const auto& subscriber : subscribers_) subscriber->Stop();
 }

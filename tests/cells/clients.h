@@ -15,9 +15,11 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/cpp/delay_client.h"
+#include "client/cpp/subscriber.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "tests/cells/recorder.h"
 
@@ -54,10 +56,18 @@ class CellClient {
   std::thread thread_;
 };
 
-// Calls through the client library, with the addresses of all members.
+// Calls through the client library.
 class LibraryCaller : public CellClient {
  public:
-  LibraryCaller(uint16_t client, uint64_t seed, World* world);
+  // What it calls: all members, or a gateway.
+  struct Server {
+    std::string target;
+    // Stands before each id.
+    std::string id_prefix;
+    // Beats with each accepted call.
+    Pulse* accepted = nullptr;
+  };
+  LibraryCaller(Server server, uint16_t client, uint64_t seed, World* world);
 
  private:
   std::chrono::milliseconds Step() override;
@@ -66,6 +76,7 @@ class LibraryCaller : public CellClient {
   void Cancel();
   void Get();
 
+  const Server server_;
   World& world_;
   std::mt19937_64 random_;
   Recorder recorder_;
@@ -129,6 +140,29 @@ class CellSubscriber : public CellClient {
   grpc::ClientContext* context_ = nullptr;
 };
 
+// Schedules through a gateway, in a topic of its own, and receives there through the gateway. The
+// history does not have these messages, because a delivery does not tell a gateway's client which
+// member it is of.
+class GatewayEcho : public CellClient {
+ public:
+  explicit GatewayEcho(World* world);
+  // After Stop: waits until each accepted message has come. Returns false, and prints how many have
+  // not, on a timeout.
+  bool AwaitAll(std::chrono::seconds timeout);
+
+ private:
+  std::chrono::milliseconds Step() override;
+  size_t Missing();
+
+  World& world_;
+  std::unique_ptr<client::Client> library_;
+  std::mutex mutex_;
+  // Guarded by mutex_, like the next.
+  std::unordered_set<std::string> accepted_;
+  std::unordered_set<std::string> delivered_;
+  std::unique_ptr<client::Subscriber> subscriber_;
+};
+
 // All of them. They run until Stop.
 class Clients {
  public:
@@ -137,8 +171,10 @@ class Clients {
   Clients(const Clients&) = delete;
   Clients& operator=(const Clients&) = delete;
   void Stop();
+  GatewayEcho& echo() { return echo_; }
 
  private:
+  GatewayEcho echo_;
   std::vector<std::unique_ptr<CellClient>> callers_;
   std::vector<std::unique_ptr<CellSubscriber>> subscribers_;
   std::atomic<bool> stopping_{false};

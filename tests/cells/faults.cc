@@ -244,6 +244,8 @@ bool AwaitServing(const Cell& cell, seconds timeout) {
   std::vector<std::pair<std::string, const Pulse*>> awaited = {
       {"no member accepts a message", &cell.world->accepted_directly},
       {"the library's calls fail", &cell.world->accepted_by_library},
+      {"the gateway's calls fail", &cell.world->accepted_by_gateway},
+      {"no message comes through the gateway", &cell.world->delivered_by_gateway},
       {"no message is delivered", &cell.world->delivered}};
   for (int member = 0; member < kMembers; ++member) {
     awaited.emplace_back(MemberHost(member) + " neither leads nor follows",
@@ -276,7 +278,9 @@ bool Cause(const Cell& cell, const Fault& fault, std::vector<Outage>* outages) {
       .changed_leader = leaderships->Newest() != epoch,
       .accepted_ms = cell.world->accepted_directly.LongestGap(begun_ms, over_ms),
       .delivered_ms = cell.world->delivered.LongestGap(begun_ms, over_ms),
-      .library_ms = cell.world->accepted_by_library.LongestGap(begun_ms, over_ms)};
+      .library_ms = cell.world->accepted_by_library.LongestGap(begun_ms, over_ms),
+      .gateway_ms = cell.world->accepted_by_gateway.LongestGap(begun_ms, over_ms),
+      .through_gateway_ms = cell.world->delivered_by_gateway.LongestGap(begun_ms, over_ms)};
   outages->push_back(outage);
   const bool in_sync = serves && cell.rig->AwaitInSync(cell.topic, kInSyncTimeout);
   std::printf("%lld  %-44s %s led epoch %u, %s leads %u; none accepted for %lld ms%s\n",
@@ -299,34 +303,35 @@ int64_t Percentile(std::vector<int64_t> values, int percent) {
 }
 
 void PrintOutages(const std::vector<Outage>& outages) {
-  struct Times {
-    std::vector<int64_t> accepted;
-    std::vector<int64_t> delivered;
-    std::vector<int64_t> library;
-    int changes = 0;
+  struct Column {
+    const char* title;
+    int64_t Outage::*field;
   };
-  std::map<std::string, Times> faults;
-  for (const Outage& outage : outages) {
-    Times& times = faults[outage.fault];
-    times.accepted.push_back(outage.accepted_ms);
-    times.delivered.push_back(outage.delivered_ms);
-    times.library.push_back(outage.library_ms);
-    times.changes += outage.changed_leader ? 1 : 0;
-  }
+  constexpr Column kColumns[] = {{"accepted directly", &Outage::accepted_ms},
+                                 {"delivered", &Outage::delivered_ms},
+                                 {"accepted by the library", &Outage::library_ms},
+                                 {"accepted by a gateway", &Outage::gateway_ms},
+                                 {"delivered by a gateway", &Outage::through_gateway_ms}};
+  std::map<std::string, std::vector<const Outage*>> faults;
+  for (const Outage& outage : outages) faults[outage.fault].push_back(&outage);
   std::printf(
       "The longest time without a success in each fault, in ms: minimum, p50, p95, maximum\n");
-  std::printf("%-44s %5s %7s  %-25s %-25s %-25s\n", "fault", "count", "changes",
-              "accepted directly", "delivered", "accepted by the library");
-  for (const auto& [name, times] : faults) {
-    std::printf("%-44s %5zu %7d ", name.c_str(), times.accepted.size(), times.changes);
-    for (const auto* values : {&times.accepted, &times.delivered, &times.library}) {
-      std::printf(" %5lld %5lld %6lld %6lld", static_cast<long long>(Percentile(*values, 0)),
-                  static_cast<long long>(Percentile(*values, 50)),
-                  static_cast<long long>(Percentile(*values, 95)),
-                  static_cast<long long>(Percentile(*values, 100)));
+  std::printf("%-44s %5s %7s ", "fault", "count", "changes");
+  for (const Column& column : kColumns) std::printf(" %-25s", column.title);
+  for (const auto& [name, list] : faults) {
+    const auto changes = std::count_if(list.begin(), list.end(),
+                                       [](const Outage* one) { return one->changed_leader; });
+    std::printf("\n%-44s %5zu %7lld ", name.c_str(), list.size(), static_cast<long long>(changes));
+    for (const Column& column : kColumns) {
+      std::vector<int64_t> values;
+      for (const Outage* one : list) values.push_back(one->*column.field);
+      for (const int percent : {0, 50, 95, 100}) {
+        std::printf(" %5lld", static_cast<long long>(Percentile(values, percent)));
+      }
+      std::printf("  ");
     }
-    std::printf("\n");
   }
+  std::printf("\n");
 }
 
 }  // namespace duetime::cells

@@ -50,6 +50,8 @@ struct Outage {
   int64_t accepted_ms = 0;
   int64_t delivered_ms = 0;
   int64_t library_ms = 0;
+  int64_t gateway_ms = 0;
+  int64_t through_gateway_ms = 0;
 };
 
 // Starts all members, and waits until the cell serves.

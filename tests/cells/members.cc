@@ -45,6 +45,14 @@ void Members::Start(int member) {
   process = std::make_unique<test::Subprocess>(command, Log(member));
 }
 
+void Members::StartGateway() {
+  gateway_ = std::make_unique<test::Subprocess>(
+      std::vector<std::string>{
+          options_.daemon, std::string("--listen=") + kGatewayAddress, "--insecure-nonloopback",
+          "--metrics-listen=", "--gateway-cells=a 0-16383 " + CellTarget(), "--heartbeat-ms=500"},
+      options_.out + "/gateway.log");
+}
+
 void Members::Kill(int member) {
   auto& process = processes_[static_cast<size_t>(member)];
   process->Signal(SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Members: the daemons of a cell, each on its own host of the rig.
+// Members: the daemons of a cell, each on its own host of the rig, and a gateway to them.
 #pragma once
 
 #include <array>
@@ -36,6 +36,8 @@ class Members {
 
   // A member without a data directory begins empty.
   void Start(int member);
+  // Starts a gateway to the members on the clients' host. It runs as long as this object.
+  void StartGateway();
   void Kill(int member);
   // Sends SIGTERM and waits for the end. Returns false, and prints why, if the member does not end
   // in time with exit code 0.
@@ -56,6 +58,7 @@ class Members {
   const Options options_;
   const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
   std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
+  std::unique_ptr<test::Subprocess> gateway_;
 };
 
 }  // namespace duetime::cells

@@ -57,6 +57,8 @@ int64_t Pulse::LongestGap(int64_t from_ms, int64_t to_ms) const {
   return std::max(longest_ms, to_ms - last_ms);
 }
 
+std::string IdInCell(const std::string& id) { return id.substr(id.find('.') + 1); }
+
 int64_t ToMillis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
 }
@@ -90,7 +92,7 @@ void Recorder::EndSchedule(uint32_t number, const absl::Status& status,
                            const v1::Message& message) {
   Event event = {.outcome = OutcomeOf(status)};
   if (status.ok()) {
-    event.id = test::Fingerprint(message.id());
+    event.id = test::Fingerprint(IdInCell(message.id()));
     event.time_ms = ToMillis(message.deliver_time());
   }
   // Of a batch, more than one call is open.
@@ -98,7 +100,7 @@ void Recorder::EndSchedule(uint32_t number, const absl::Status& status,
   begun_.what = What::kSchedule;
   End(event);
   // Only now, so that no other call begins before the history has this answer.
-  if (status.ok()) world_.accepted.Add(number, message.id());
+  if (status.ok()) world_.accepted.Add(number, IdInCell(message.id()));
 }
 
 void Recorder::BeginCancel(uint32_t number, bool stop_redelivery) {

@@ -41,13 +41,19 @@ struct World {
   // The run of an event is the epoch of its leader.
   Leaderships* leaderships = nullptr;
   crash::AcceptedMessages accepted{};
-  // Messages that a member accepted from a direct client, and from a client of the library.
+  // Messages that a member accepted from a direct client, from a client of the library, and from
+  // one behind a gateway.
   Pulse accepted_directly{};
   Pulse accepted_by_library{};
+  Pulse accepted_by_gateway{};
   Pulse delivered{};
+  Pulse delivered_by_gateway{};
   // Answers of each member that show that it leads or follows.
   std::array<Pulse, kMembers> answered{};
 };
+
+// A gateway puts the name of the cell before each id: "a.06c...". Returns the id without it.
+std::string IdInCell(const std::string& id);
 
 // Milliseconds since 1970.
 int64_t ToMillis(const google::protobuf::Timestamp& time);

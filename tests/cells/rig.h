@@ -28,6 +28,8 @@ inline constexpr char kClientsHost[] = "clients";
 std::string MemberAddress(int member);
 // The target of a client of all members, for client::OpenChannel.
 std::string CellTarget();
+// The address of the gateway, which runs on kClientsHost.
+inline constexpr char kGatewayAddress[] = "10.99.0.20:7788";
 
 // Thread safety: one thread at a time.
 class Rig {

@@ -15,6 +15,7 @@ using std::chrono::milliseconds;
 // Longer than the longest delay of a message (12 s), and a lease (3 s).
 constexpr int64_t kQuietMs = 16'500;
 constexpr int64_t kDrainTimeoutMs = 180'000;
+constexpr std::chrono::seconds kEchoTimeout(30);
 constexpr milliseconds kAskMembers(50);
 constexpr milliseconds kGetTimeout(2'000);
 constexpr int kCannotRun = 77;
@@ -26,6 +27,7 @@ std::string Prepare(const std::string& out) {
   for (int member = 0; member < kMembers; ++member) {
     std::filesystem::remove(out + "/" + MemberHost(member) + ".log", ignored);
   }
+  std::filesystem::remove(out + "/gateway.log", ignored);
   return std::filesystem::absolute(out).string();
 }
 
@@ -82,6 +84,7 @@ Trial::~Trial() {
 bool Trial::Begin() {
   history_.Add({.run = 1, .what = test::What::kStart});
   if (!StartCell(cell_)) return false;
+  members_.StartGateway();
   clients_ = std::make_unique<Clients>(random_(), &world_);
   return AwaitServing(cell_, kServeTimeout) && cell_.rig->AwaitInSync(cell_.topic, kInSyncTimeout);
 }
@@ -108,7 +111,7 @@ bool Trial::Drain() {
     for (const auto& subscriber : subscribers) subscriber->EndSilentStream();
     std::this_thread::sleep_for(kAskMembers);
   }
-  const bool drained = quiet();
+  const bool drained = quiet() && clients_->echo().AwaitAll(kEchoTimeout);
   for (const auto& subscriber : subscribers) subscriber->Stop();
   history_.Add({.what = test::What::kDrained});
   std::printf("drained in %.1f s%s\n",
