@@ -3,8 +3,8 @@
 #
 # duetime beside its peers: installs what is missing, starts each server in turn with a directory of its own, gives all the
 # same work, and writes tables, a plot and all figures to build/peers. Peers: Redis (AOF always, and each second), PostgreSQL
-# (SKIP LOCKED), beanstalkd (each write synced, and by default), and NATS JetStream with scheduled messages, which needs the
-# network and Go 1.26.
+# (SKIP LOCKED), beanstalkd (each write synced, and by default), NATS JetStream with scheduled messages, which needs the
+# network and Go 1.26, and RocketMQ with its timer, which needs Maven Central and a JDK.
 #
 #   tests/bench/peers.sh                     about half an hour; nothing else should run on the machine
 #   tests/bench/peers.sh --quick             three minutes, to see that everything works; its figures mean nothing
@@ -21,11 +21,19 @@ source deploy/steps.sh
 
 readonly logs=build/logs
 readonly programs=$PWD/build/peers/bin
+readonly rocketmq=$PWD/build/peers/rocketmq
 readonly duetimed=build/release/server/duetimed
 readonly nats=github.com/nats-io/nats-server/v2@v2.14.10
 
 install_nats() {
   GOBIN=$programs go install "$nats"
+}
+
+install_rocketmq() {
+  local folder
+  folder=$(mktemp -d "$rocketmq-XXXXXX")
+  mvn -q -B -f tests/bench/peers/rocketmq.xml dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$folder" && mv "$folder" "$rocketmq"
 }
 
 build_program() {
@@ -44,7 +52,10 @@ main() {
   if [[ ! -x $programs/nats-server ]] && ! step "$logs/peers-nats.log" "build $nats" install_nats; then
     echo "NATS cannot be built here, with $(go version): see $logs/peers-nats.log"
   fi
-  exec "$programs/peers" --nats-server "$programs/nats-server" "$@"
+  if [[ ! -d $rocketmq ]] && ! step "$logs/peers-rocketmq.log" "fetch RocketMQ" install_rocketmq; then
+    echo "RocketMQ cannot be fetched here: see $logs/peers-rocketmq.log"
+  fi
+  exec "$programs/peers" --nats-server "$programs/nats-server" --rocketmq-jars "$rocketmq" "$@"
 }
 
 main "$@"

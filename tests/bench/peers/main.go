@@ -118,6 +118,7 @@ func mainError() error {
 	size := sizes{Settle: 3}
 	duetimed := flag.String("duetimed", "build/release/server/duetimed", "the daemon")
 	natsServer := flag.String("nats-server", "nats-server", "the NATS server")
+	rocketJars := flag.String("rocketmq-jars", "build/peers/rocketmq", "the folder with RocketMQ's jars")
 	out := flag.String("out", "build/peers", "where results.json, results.md and results.svg go")
 	folder := flag.String("dir", "/var/tmp", "where the servers' data go: on a real disk, open to the user postgres")
 	only := flag.String("only", "", "peers whose names contain one of these words, separated by commas; empty: all")
@@ -142,6 +143,7 @@ func mainError() error {
 		postgresPeer(),
 		beanstalkdPeer("beanstalkd, sync always", "synced before OK", "-f0"),
 		natsPeer(*natsServer),
+		rocketmqPeer(*rocketJars),
 		redisPeer("everysec", "synced within 1 s after OK"),
 		beanstalkdPeer("beanstalkd, default", "synced within 50 ms after OK"),
 	}

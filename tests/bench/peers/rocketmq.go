@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+	"github.com/apache/rocketmq-client-go/v2/rlog"
+	"golang.org/x/sync/errgroup"
+)
+
+const rocketTopic = "jobs"
+
+// rocketmqPeer needs a folder with the jars of a name server and a broker.
+func rocketmqPeer(jars string) *peer {
+	return &peer{
+		name:          "RocketMQ, sync flush",
+		durability:    "synced before OK",
+		version:       []string{"bash", "-c", "basename $0/rocketmq-broker-*.jar .jar | grep -v '[*]'", jars},
+		noBatchCancel: true,
+		serve: func(s *server) []string {
+			port, err := freePort()
+			if err != nil {
+				return []string{"false"}
+			}
+			names, broker := filepath.Join(s.folder, "names.conf"), filepath.Join(s.folder, "broker.conf")
+			_ = os.WriteFile(names, []byte(fmt.Sprintf("listenPort=%d\n", s.port)), 0o644)
+			_ = os.WriteFile(broker, []byte(fmt.Sprintf("brokerClusterName=jobs\nbrokerName=jobs\nbrokerIP1=127.0.0.1\n"+
+				"listenPort=%d\nnamesrvAddr=%s\nstorePathRootDir=%s\nstorePathCommitLog=%s/commitlog\n"+
+				"flushDiskType=SYNC_FLUSH\ntimerWheelEnable=true\nwaitTimeMillsInSendQueue=10000\n", port, s.address(), s.data(), s.data())), 0o644)
+			java := "java -Duser.home=" + s.folder + " -cp '" + jars + "/*' "
+			return []string{"env", "ROCKETMQ_HOME=" + s.folder, "bash", "-c",
+				java + "-Xmx128m org.apache.rocketmq.namesrv.NamesrvStartup -c " + names + " & exec " +
+					java + "-Xms1g -Xmx1g -XX:MaxDirectMemorySize=1g org.apache.rocketmq.broker.BrokerStartup -c " + broker}
+		},
+		open: openRocket,
+	}
+}
+
+type rocketClient struct {
+	names    primitive.NamesrvAddr
+	producer rocketmq.Producer
+}
+
+// openRocket sends one message, because the topic is made by the first one, and a broker may be up before it has its route.
+func openRocket(address string) (client, error) {
+	rlog.SetLogLevel("fatal")
+	names := primitive.NamesrvAddr{address}
+	made, err := producer.NewDefaultProducer(producer.WithNsResolver(primitive.NewPassthroughResolver(names)),
+		producer.WithInstanceName(address), producer.WithRetry(0))
+	if err != nil {
+		return nil, err
+	}
+	c := &rocketClient{names: names, producer: made}
+	if err = made.Start(); err == nil {
+		_, err = made.SendSync(context.Background(), primitive.NewMessage(rocketTopic, make([]byte, 16)))
+	}
+	if err != nil {
+		_ = made.Shutdown()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *rocketClient) close() { _ = c.producer.Shutdown() }
+
+// timed returns a message that the broker keeps until the moment, in ms.
+func timed(payload []byte, due string) *primitive.Message {
+	message := primitive.NewMessage(rocketTopic, payload)
+	message.WithProperty("TIMER_DELIVER_MS", due)
+	return message
+}
+
+// schedule sends up to 64 messages of a batch at once: RocketMQ does not take timed messages in batches.
+func (c *rocketClient) schedule(jobs []job) ([]string, error) {
+	ids := make([]string, len(jobs))
+	var group errgroup.Group
+	group.SetLimit(64)
+	for i, job := range jobs {
+		i, job := i, job
+		group.Go(func() error {
+			due := strconv.FormatInt(job.due.UnixMilli(), 10)
+			result, err := c.producer.SendSync(context.Background(), timed(job.payload, due))
+			if err == nil && result.Status != primitive.SendOK {
+				err = fmt.Errorf("send status %d", result.Status)
+			}
+			if err == nil {
+				ids[i] = due + " " + result.MsgID
+			}
+			return err
+		})
+	}
+	return ids, group.Wait()
+}
+
+// cancel sends a message that takes the other one away when both are due. The broker does not say whether that one exists.
+func (c *rocketClient) cancel(ids []string) error {
+	due, id, _ := strings.Cut(ids[0], " ")
+	message := timed([]byte("cancel"), due)
+	message.WithProperty("TIMER_DEL_UNIQKEY", id)
+	_, err := c.producer.SendSync(context.Background(), message)
+	return err
+}
+
+// consume counts an ack when the handler is done: the client sends how far it has read every few seconds, and no answer tells.
+func (c *rocketClient) consume(ctx context.Context, sink *sink) error {
+	made, err := consumer.NewPushConsumer(consumer.WithNsResolver(primitive.NewPassthroughResolver(c.names)),
+		consumer.WithGroupName("workers"), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithConsumeMessageBatchMaxSize(32), consumer.WithConsumeGoroutineNums(16))
+	if err != nil {
+		return err
+	}
+	err = made.Subscribe(rocketTopic, consumer.MessageSelector{},
+		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			for _, message := range messages {
+				if len(message.Body) == payloadBytes {
+					sink.delivered(message.Body)
+				}
+			}
+			sink.acked(len(messages))
+			return consumer.ConsumeSuccess, nil
+		})
+	if err == nil {
+		err = made.Start()
+	}
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return made.Shutdown()
+}
