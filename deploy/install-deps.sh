@@ -56,7 +56,10 @@ if ! command -v go >/dev/null; then
   test+=(golang-go)
   peers+=(golang-go)
 fi
-command -v mvn >/dev/null || test+=(maven default-jdk-headless)
+if ! command -v mvn >/dev/null; then
+  test+=(maven default-jdk-headless)
+  peers+=(maven default-jdk-headless)
+fi
 python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
 # For buf, which checks the protos, and for the Node.js library. Node.js from another source than Debian brings an npm of
 # its own, and conflicts with Debian's.
