@@ -23,7 +23,7 @@
 #   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
 #             in build/soak
 #
-#   tests/run.sh                      release, asan, tsan, lint and clients
+#   tests/run.sh                      release, asan, tsan, clients and lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
@@ -40,7 +40,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly default_lanes=(release asan tsan lint clients)
+readonly default_lanes=(release asan tsan clients lint)
 readonly client_languages=(go java node python)
 readonly all_lanes=("${default_lanes[@]}" fuzz faults cells cells-long soak)
 readonly logs=build/logs
@@ -367,7 +367,7 @@ await() {
 end_background() {
   local pid
   for pid in "${background[@]}"; do
-    kill -- "-$pid"
+    kill -- "-$pid" 2>/dev/null
   done
 }
 
