@@ -257,7 +257,7 @@ class Membership::Impl {
       Report();
       const uint64_t now_ms = clock_->Read().mono_ms;
       if (now_ms < trim_ms || !member_.journal()->MayServe(now_ms)) continue;
-      trim_ms = now_ms + kTrimEveryMs;
+      trim_ms = now_ms + std::min<uint64_t>(kTrimEveryMs, config_.cell.cell_log_keep_ms);
       if (Held()) {
         roster_->ForgetMarks();
         continue;

@@ -216,6 +216,14 @@ bool AllAlive(const Cell& cell) {
   return true;
 }
 
+// Without this, faults could take the directories of all members before one has a copy.
+bool AllFollow(const Cell& cell) {
+  for (int member = 0; member < kMembers; ++member) {
+    if (!cell.members->Follows(member)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::span<const Fault> AllFaults() { return kFaults; }
@@ -253,9 +261,11 @@ bool AwaitServing(const Cell& cell, seconds timeout) {
   }
   while (true) {
     std::erase_if(awaited, [&](const auto& one) { return one.second->last_ms() > begun_ms; });
-    if (awaited.empty()) return true;
+    const bool all_follow = AllFollow(cell);
+    if (awaited.empty() && all_follow) return true;
     if (crash::SteadyMillis() - begun_ms > milliseconds(timeout).count()) {
       for (const auto& [text, pulse] : awaited) std::printf("%s\n", text.c_str());
+      if (!all_follow) std::printf("a member does not catch up\n");
       return false;
     }
     if (!AllAlive(cell)) return false;

@@ -41,6 +41,7 @@ void Members::Start(int member) {
       // Subscribers of the test notice a silent member by it.
       "--heartbeat-ms=500", "--drain-grace-ms=300"};
   if (!std::filesystem::exists(data)) command.emplace_back("--init");
+  log_starts_[static_cast<size_t>(member)] = test::ReadWholeFile(Log(member)).size();
   auto& process = processes_[static_cast<size_t>(member)];
   process = std::make_unique<test::Subprocess>(command, Log(member));
 }
@@ -75,6 +76,12 @@ void Members::Resume(int member) { processes_[static_cast<size_t>(member)]->Sign
 void Members::Wipe(int member) {
   std::error_code ignored;
   std::filesystem::remove_all(DataDirectory(member), ignored);
+}
+
+bool Members::Follows(int member) const {
+  const std::string log =
+      test::ReadWholeFile(Log(member)).substr(log_starts_[static_cast<size_t>(member)]);
+  return log.find(" the leader is ") != std::string::npos;
 }
 
 bool Members::Alive(int member) {

@@ -49,6 +49,9 @@ class Members {
   // Returns false, and prints the end of its log, if the member has ended by itself.
   bool Alive(int member);
 
+  // Whether the member leads, or has what the log has: not while it fetches a checkpoint.
+  bool Follows(int member) const;
+
   std::vector<std::string> logs() const;
 
  private:
@@ -58,6 +61,8 @@ class Members {
   const Options options_;
   const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
   std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
+  // Where the log of the last start begins.
+  std::array<size_t, kMembers> log_starts_{};
   std::unique_ptr<test::Subprocess> gateway_;
 };
 
