@@ -82,9 +82,9 @@ int Main(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   duetime::cells::Arguments arguments;
-  // Each new leader removes what it may from the log, so that a member that has lost its directory
+  // Leaders soon remove what they may from the log, so that a member that has lost its directory
   // fetches a checkpoint.
-  arguments.trial.log_keep_ms = 1'000;
+  arguments.trial.log_keep_ms = 3'000;
   CLI::App app("Tries a cell under faults, and judges what its clients saw.");
   duetime::cells::AddTrialOptions(&app, &arguments.trial);
   app.add_option("--takeovers", arguments.takeovers, "How often another member leads at least")

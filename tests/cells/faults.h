@@ -57,8 +57,8 @@ struct Outage {
 // Starts all members, and waits until the cell serves.
 bool StartCell(const Cell& cell);
 // Waits until, after this call, a member has accepted a message, a subscriber has received one, and
-// each member has said that it leads or follows, and has caught up. Returns false, and prints why,
-// if that takes too long or a member has ended.
+// each member has said that it leads or follows; and until each member has caught up. Returns
+// false, and prints why, if that takes too long or a member has ended.
 bool AwaitServing(const Cell& cell, std::chrono::seconds timeout);
 // Causes one fault, and waits until the cell serves and all brokers have all records. Prints a
 // line. Returns false if that failed.
