@@ -33,6 +33,8 @@ constexpr std::chrono::milliseconds kTendEvery{500};
 // A leader whose clock is wrong hands over after so many reports. If another broker gives the log
 // its times, the members' last reports compare with different clocks for two reports.
 constexpr int kWrongReports = 4;
+// At most. A leader that keeps less of the log trims it as often as that, so that the log holds at
+// most twice cell_log_keep_ms.
 constexpr uint64_t kTrimEveryMs = 60'000;
 // The time between two attempts to fetch a checkpoint.
 constexpr std::chrono::milliseconds kFetchAgain{5'000};

@@ -12,7 +12,8 @@
 #   lint      buf over the protos; promtool over the alerts; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
 #             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
-#             the console in a browser, the Kubernetes files, a server that becomes a cell, and the faults of the lane `cells`
+#             the console in a browser, the Kubernetes files, a server that becomes a cell, and the faults of the lane `cells`,
+#             which are skipped where that lane is
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
@@ -342,17 +343,15 @@ lane_clients() {
   await brokers
 }
 
-# begin NAME COMMAND... : runs the command in the background. It ends with this program, also by Ctrl-C.
+# begin NAME COMMAND... : runs the command in the background. It ends with this program at the latest.
 begin() {
   local name=$1
   shift
-  set -m # A process group of its own.
   (
     passed=0 failed=0
     "$@"
     echo "$passed passed, $failed failed"
-  ) >"$logs/$name-part.log" 2>&1 &
-  set +m
+  ) >"$logs/$name-part.log" 2>&1 </dev/null &
   background[$name]=$!
 }
 
@@ -364,14 +363,24 @@ await() {
   add_last_line "$logs/$1-part.log"
 }
 
-end_background() {
-  local pid
-  for pid in "${background[@]}"; do
-    kill -- "-$pid" 2>/dev/null
+# descendants PID : of a process, the youngest first.
+descendants() {
+  local child
+  for child in $(pgrep --parent "$1"); do
+    descendants "$child"
+    echo "$child"
   done
 }
 
-# Takes only the CPU time that others leave: their tests wait much.
+end_background() {
+  local pid
+  for pid in "${background[@]}"; do
+    # shellcheck disable=SC2046 # Numbers.
+    kill $(descendants "$pid") "$pid" 2>/dev/null
+  done
+}
+
+# Takes only the CPU time that others leave, because their tests mostly wait.
 lint_in_idle_time() {
   chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
   lane_lint
@@ -417,8 +426,9 @@ main() {
       begin lint lint_in_idle_time
     fi
     for lane in "${lanes[@]}"; do
-      if [[ $lane == lint && -n ${background[lint]:-} ]]; then await lint; else "lane_$lane"; fi
+      [[ $lane == lint && -n ${background[lint]:-} ]] || "lane_$lane"
     done
+    [[ -z ${background[lint]:-} ]] || await lint
   else
     failed=$((failed + 1))
   fi

@@ -6,8 +6,8 @@
 # (SKIP LOCKED), beanstalkd (each write synced, and by default), NATS JetStream with scheduled messages, which needs the
 # network and Go 1.26, and RocketMQ with its timer, which needs Maven Central and a JDK.
 #
-#   tests/bench/peers.sh                     about half an hour; nothing else should run on the machine
-#   tests/bench/peers.sh --quick             three minutes, to see that everything works; its figures mean nothing
+#   tests/bench/peers.sh                     half an hour or more; nothing else should run on the machine
+#   tests/bench/peers.sh --quick             some minutes, to see that everything works; its figures mean nothing
 #   tests/bench/peers.sh --only redis,duetime --rounds 5 --burst 1000000 --dir /mnt/disk
 #   tests/bench/peers.sh --help              all options
 #
@@ -32,8 +32,13 @@ install_nats() {
 install_rocketmq() {
   local folder
   folder=$(mktemp -d "$rocketmq-XXXXXX")
-  mvn -q -B -f tests/bench/peers/rocketmq.xml dependency:copy-dependencies -DincludeScope=runtime \
-    -DoutputDirectory="$folder" && mv "$folder" "$rocketmq"
+  if mvn -q -B -f tests/bench/peers/rocketmq.xml dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$folder"; then
+    mv "$folder" "$rocketmq"
+  else
+    rm -rf "$folder"
+    return 1
+  fi
 }
 
 build_program() {

@@ -62,7 +62,7 @@ class LibraryCaller : public CellClient {
   // What it calls: all members, or a gateway.
   struct Server {
     std::string target;
-    // Stands before each id.
+    // The prefix of each id.
     std::string id_prefix;
     // Beats with each accepted call.
     Pulse* accepted = nullptr;
@@ -142,17 +142,17 @@ class CellSubscriber : public CellClient {
 
 // Schedules through a gateway, in a topic of its own, and receives there through the gateway. The
 // history does not have these messages, because a delivery does not tell a gateway's client which
-// member it is of.
+// member sent it.
 class GatewayEcho : public CellClient {
  public:
   explicit GatewayEcho(World* world);
-  // After Stop: waits until each accepted message has come. Returns false, and prints how many have
-  // not, on a timeout.
+  // After Stop: waits until each accepted message has come, and prints how many have not. Returns
+  // false on a timeout.
   bool AwaitAll(std::chrono::seconds timeout);
 
  private:
   std::chrono::milliseconds Step() override;
-  size_t Missing();
+  std::vector<std::string> Missing();
 
   World& world_;
   std::unique_ptr<client::Client> library_;

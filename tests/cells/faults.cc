@@ -21,6 +21,8 @@ using std::chrono::seconds;
 constexpr milliseconds kTakesOver(3'500);
 // Longer than the brokers need to give the partition another leader.
 constexpr milliseconds kBrokerIsAway(12'000);
+// Longer than cell_log_keep_ms: then the leader has removed the beginning of the log.
+constexpr milliseconds kTrims(4'000);
 constexpr seconds kStartTimeout(120);
 constexpr milliseconds kLookAgain(20);
 // A fault is not over before this time after the first success, so that a second stop counts.
@@ -109,6 +111,7 @@ bool DeafenLeader(const Cell& cell, int leader) {
 }
 
 bool WipeLeader(const Cell& cell, int leader) {
+  Sleep(kTrims);
   Record(cell, test::What::kKill);
   cell.members->Kill(leader);
   cell.members->Wipe(leader);
@@ -143,6 +146,7 @@ bool KillStandby(const Cell& cell, int leader) {
 
 bool WipeStandby(const Cell& cell, int leader) {
   const int standby = Standby(cell, leader);
+  Sleep(kTrims);
   Record(cell, test::What::kKill);
   cell.members->Kill(standby);
   cell.members->Wipe(standby);
@@ -213,13 +217,15 @@ bool AllAlive(const Cell& cell) {
   for (int member = 0; member < kMembers; ++member) {
     if (!cell.members->Alive(member)) return false;
   }
-  return true;
+  if (cell.members->gateway_runs()) return true;
+  std::printf("the gateway has ended by itself\n");
+  return false;
 }
 
 // Without this, faults could take the directories of all members before one has a copy.
-bool AllFollow(const Cell& cell) {
+bool AllNameLeader(const Cell& cell) {
   for (int member = 0; member < kMembers; ++member) {
-    if (!cell.members->Follows(member)) return false;
+    if (!cell.members->NamesLeader(member)) return false;
   }
   return true;
 }
@@ -261,11 +267,11 @@ bool AwaitServing(const Cell& cell, seconds timeout) {
   }
   while (true) {
     std::erase_if(awaited, [&](const auto& one) { return one.second->last_ms() > begun_ms; });
-    const bool all_follow = AllFollow(cell);
-    if (awaited.empty() && all_follow) return true;
+    const bool all_ready = AllNameLeader(cell);
+    if (awaited.empty() && all_ready) return true;
     if (crash::SteadyMillis() - begun_ms > milliseconds(timeout).count()) {
       for (const auto& [text, pulse] : awaited) std::printf("%s\n", text.c_str());
-      if (!all_follow) std::printf("a member does not catch up\n");
+      if (!all_ready) std::printf("a member names no leader\n");
       return false;
     }
     if (!AllAlive(cell)) return false;
@@ -289,8 +295,8 @@ bool Cause(const Cell& cell, const Fault& fault, std::vector<Outage>* outages) {
       .accepted_ms = cell.world->accepted_directly.LongestGap(begun_ms, over_ms),
       .delivered_ms = cell.world->delivered.LongestGap(begun_ms, over_ms),
       .library_ms = cell.world->accepted_by_library.LongestGap(begun_ms, over_ms),
-      .gateway_ms = cell.world->accepted_by_gateway.LongestGap(begun_ms, over_ms),
-      .through_gateway_ms = cell.world->delivered_by_gateway.LongestGap(begun_ms, over_ms)};
+      .gateway_accepted_ms = cell.world->accepted_by_gateway.LongestGap(begun_ms, over_ms),
+      .gateway_delivered_ms = cell.world->delivered_by_gateway.LongestGap(begun_ms, over_ms)};
   outages->push_back(outage);
   const bool in_sync = serves && cell.rig->AwaitInSync(cell.topic, kInSyncTimeout);
   std::printf("%lld  %-44s %s led epoch %u, %s leads %u; none accepted for %lld ms%s\n",
@@ -320,8 +326,8 @@ void PrintOutages(const std::vector<Outage>& outages) {
   constexpr Column kColumns[] = {{"accepted directly", &Outage::accepted_ms},
                                  {"delivered", &Outage::delivered_ms},
                                  {"accepted by the library", &Outage::library_ms},
-                                 {"accepted by a gateway", &Outage::gateway_ms},
-                                 {"delivered by a gateway", &Outage::through_gateway_ms}};
+                                 {"accepted by a gateway", &Outage::gateway_accepted_ms},
+                                 {"delivered by a gateway", &Outage::gateway_delivered_ms}};
   std::map<std::string, std::vector<const Outage*>> faults;
   for (const Outage& outage : outages) faults[outage.fault].push_back(&outage);
   std::printf(

@@ -50,15 +50,16 @@ struct Outage {
   int64_t accepted_ms = 0;
   int64_t delivered_ms = 0;
   int64_t library_ms = 0;
-  int64_t gateway_ms = 0;
-  int64_t through_gateway_ms = 0;
+  int64_t gateway_accepted_ms = 0;
+  int64_t gateway_delivered_ms = 0;
 };
 
 // Starts all members, and waits until the cell serves.
 bool StartCell(const Cell& cell);
-// Waits until, after this call, a member has accepted a message, a subscriber has received one, and
-// each member has said that it leads or follows; and until each member has caught up. Returns
-// false, and prints why, if that takes too long or a member has ended.
+// Waits for what shows that the cell serves. After this call: a member and the gateway have
+// accepted a message, a message has come from a member and one through the gateway, and each member
+// has said that it leads or follows. At any time since its start: each member has named a leader.
+// Returns false, and prints why, if that takes too long or a process has ended.
 bool AwaitServing(const Cell& cell, std::chrono::seconds timeout);
 // Causes one fault, and waits until the cell serves and all brokers have all records. Prints a
 // line. Returns false if that failed.

@@ -41,7 +41,7 @@ void Members::Start(int member) {
       // Subscribers of the test notice a silent member by it.
       "--heartbeat-ms=500", "--drain-grace-ms=300"};
   if (!std::filesystem::exists(data)) command.emplace_back("--init");
-  log_starts_[static_cast<size_t>(member)] = test::ReadWholeFile(Log(member)).size();
+  starts_[static_cast<size_t>(member)] = {.log = test::ReadWholeFile(Log(member)).size()};
   auto& process = processes_[static_cast<size_t>(member)];
   process = std::make_unique<test::Subprocess>(command, Log(member));
 }
@@ -50,7 +50,9 @@ void Members::StartGateway() {
   gateway_ = std::make_unique<test::Subprocess>(
       std::vector<std::string>{
           options_.daemon, std::string("--listen=") + kGatewayAddress, "--insecure-nonloopback",
-          "--metrics-listen=", "--gateway-cells=a 0-16383 " + CellTarget(), "--heartbeat-ms=500"},
+          "--metrics-listen=",
+          std::string("--gateway-cells=") + kCellName + " 0-16383 " + CellTarget(),
+          "--heartbeat-ms=500"},
       options_.out + "/gateway.log");
 }
 
@@ -74,14 +76,29 @@ void Members::Pause(int member) { processes_[static_cast<size_t>(member)]->Signa
 void Members::Resume(int member) { processes_[static_cast<size_t>(member)]->Signal(SIGCONT); }
 
 void Members::Wipe(int member) {
+  ++wipes_;
   std::error_code ignored;
   std::filesystem::remove_all(DataDirectory(member), ignored);
 }
 
-bool Members::Follows(int member) const {
-  const std::string log =
-      test::ReadWholeFile(Log(member)).substr(log_starts_[static_cast<size_t>(member)]);
-  return log.find(" the leader is ") != std::string::npos;
+bool Members::NamesLeader(int member) {
+  LastStart& start = starts_[static_cast<size_t>(member)];
+  if (!start.names_leader) {
+    start.names_leader =
+        test::ReadWholeFile(Log(member)).find(" the leader is ", start.log) != std::string::npos;
+  }
+  return start.names_leader;
+}
+
+int64_t Members::fetches() const {
+  int64_t count = 0;
+  for (const std::string& file : logs()) {
+    const std::string log = test::ReadWholeFile(file);
+    for (size_t at = 0; (at = log.find(" fetches a checkpoint", at)) != std::string::npos; ++at) {
+      ++count;
+    }
+  }
+  return count;
 }
 
 bool Members::Alive(int member) {

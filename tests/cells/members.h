@@ -49,8 +49,13 @@ class Members {
   // Returns false, and prints the end of its log, if the member has ended by itself.
   bool Alive(int member);
 
-  // Whether the member leads, or has what the log has: not while it fetches a checkpoint.
-  bool Follows(int member) const;
+  // Whether the member has named a leader since its start. A member that needs a checkpoint does so
+  // only when it has one.
+  bool NamesLeader(int member);
+  // How often a directory was removed, and how often a member then began to fetch a checkpoint.
+  int64_t wipes() const { return wipes_; }
+  int64_t fetches() const;
+  bool gateway_runs() { return gateway_->running(); }
 
   std::vector<std::string> logs() const;
 
@@ -61,8 +66,13 @@ class Members {
   const Options options_;
   const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
   std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
-  // Where the log of the last start begins.
-  std::array<size_t, kMembers> log_starts_{};
+  struct LastStart {
+    // Where its log begins.
+    size_t log = 0;
+    bool names_leader = false;
+  };
+  std::array<LastStart, kMembers> starts_{};
+  int64_t wipes_ = 0;
   std::unique_ptr<test::Subprocess> gateway_;
 };
 

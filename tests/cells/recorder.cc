@@ -33,6 +33,9 @@ Outcome OutcomeOfGet(const absl::Status& status, v1::Message::State state) {
   }
 }
 
+// A gateway puts the name of the cell before each id: "a.06c...". Returns the id without it.
+std::string IdInCell(const std::string& id) { return id.substr(id.find('.') + 1); }
+
 }  // namespace
 
 void Pulse::Beat() {
@@ -56,8 +59,6 @@ int64_t Pulse::LongestGap(int64_t from_ms, int64_t to_ms) const {
   }
   return std::max(longest_ms, to_ms - last_ms);
 }
-
-std::string IdInCell(const std::string& id) { return id.substr(id.find('.') + 1); }
 
 int64_t ToMillis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;

@@ -52,9 +52,6 @@ struct World {
   std::array<Pulse, kMembers> answered{};
 };
 
-// A gateway puts the name of the cell before each id: "a.06c...". Returns the id without it.
-std::string IdInCell(const std::string& id);
-
 // Milliseconds since 1970.
 int64_t ToMillis(const google::protobuf::Timestamp& time);
 void SetMillis(int64_t ms, google::protobuf::Duration* duration);

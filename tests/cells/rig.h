@@ -30,6 +30,8 @@ std::string MemberAddress(int member);
 std::string CellTarget();
 // The address of the gateway, which runs on kClientsHost.
 inline constexpr char kGatewayAddress[] = "10.99.0.20:7788";
+// The cell in the gateway's map.
+inline constexpr char kCellName[] = "a";
 
 // Thread safety: one thread at a time.
 class Rig {

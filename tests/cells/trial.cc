@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cells/trial.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +19,9 @@ constexpr int64_t kDrainTimeoutMs = 180'000;
 constexpr std::chrono::seconds kEchoTimeout(30);
 constexpr milliseconds kAskMembers(50);
 constexpr milliseconds kGetTimeout(2'000);
+// Exit codes, as of JudgeFiles.
+constexpr int kBroken = 1;
+constexpr int kTooLittle = 2;
 constexpr int kCannotRun = 77;
 
 // Removes the logs of an earlier trial.
@@ -111,7 +115,7 @@ bool Trial::Drain() {
     for (const auto& subscriber : subscribers) subscriber->EndSilentStream();
     std::this_thread::sleep_for(kAskMembers);
   }
-  const bool drained = quiet() && clients_->echo().AwaitAll(kEchoTimeout);
+  const bool drained = quiet();
   for (const auto& subscriber : subscribers) subscriber->Stop();
   history_.Add({.what = test::What::kDrained});
   std::printf("drained in %.1f s%s\n",
@@ -161,9 +165,16 @@ bool Trial::AskAllMembers() {
 
 int Trial::End(const test::Counts& minimum) {
   const int64_t takeovers = this->takeovers();
-  if (!Drain() || !AskAllMembers()) return GiveUp();
+  if (!Drain()) return GiveUp();
+  const bool all_came = clients_->echo().AwaitAll(kEchoTimeout);
+  if (!AskAllMembers()) return GiveUp();
   PrintOutages(outages_);
-  const int code = JudgeAndKeep(&history_, {.minimum = minimum});
+  int code = JudgeAndKeep(&history_, {.minimum = minimum});
+  if (members_.wipes() > 0 && members_.fetches() == 0) {
+    std::printf("no member without its directory has fetched a checkpoint\n");
+    code = std::max(code, kTooLittle);
+  }
+  if (!all_came) code = kBroken;
   std::printf("seed %llu: %zu faults, %lld takeovers, %u messages\n",
               static_cast<unsigned long long>(options_.seed), outages_.size(),
               static_cast<long long>(takeovers), history_.messages());

@@ -51,8 +51,9 @@ class Trial {
   std::mt19937_64* random() { return &random_; }
   const std::vector<Outage>& outages() const { return outages_; }
 
-  // Drains the cell, also through the gateway, asks each member for the end of each message, and
-  // judges the history. Prints the outages. Returns the exit code of the test, as JudgeFiles.
+  // Drains the cell, waits for the messages through the gateway, asks each member for the end of
+  // each message, and judges the history. Prints the outages. Returns the exit code of the test, as
+  // JudgeFiles.
   int End(const test::Counts& minimum);
   // For a trial that could not go on: keeps the history. Returns 2.
   int GiveUp();

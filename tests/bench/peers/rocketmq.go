@@ -37,10 +37,10 @@ func rocketmqPeer(jars string) *peer {
 			_ = os.WriteFile(broker, []byte(fmt.Sprintf("brokerClusterName=jobs\nbrokerName=jobs\nbrokerIP1=127.0.0.1\n"+
 				"listenPort=%d\nnamesrvAddr=%s\nstorePathRootDir=%s\nstorePathCommitLog=%s/commitlog\n"+
 				"flushDiskType=SYNC_FLUSH\ntimerWheelEnable=true\nwaitTimeMillsInSendQueue=10000\n", port, s.address(), s.data(), s.data())), 0o644)
-			java := "java -Duser.home=" + s.folder + " -cp '" + jars + "/*' "
+			java := "java -Duser.home='" + s.folder + "' -cp '" + jars + "/*' "
 			return []string{"env", "ROCKETMQ_HOME=" + s.folder, "bash", "-c",
-				java + "-Xmx128m org.apache.rocketmq.namesrv.NamesrvStartup -c " + names + " & exec " +
-					java + "-Xms1g -Xmx1g -XX:MaxDirectMemorySize=1g org.apache.rocketmq.broker.BrokerStartup -c " + broker}
+				java + "-Xmx128m org.apache.rocketmq.namesrv.NamesrvStartup -c '" + names + "' & exec " +
+					java + "-Xms1g -Xmx1g -XX:MaxDirectMemorySize=1g org.apache.rocketmq.broker.BrokerStartup -c '" + broker + "'"}
 		},
 		open: openRocket,
 	}
@@ -73,11 +73,21 @@ func openRocket(address string) (client, error) {
 
 func (c *rocketClient) close() { _ = c.producer.Shutdown() }
 
-// timed returns a message that the broker keeps until the moment, in ms.
-func timed(payload []byte, due string) *primitive.Message {
+// send sends a message that the broker keeps until the moment, in ms, and returns its id.
+func (c *rocketClient) send(payload []byte, due string, cancels string) (string, error) {
 	message := primitive.NewMessage(rocketTopic, payload)
 	message.WithProperty("TIMER_DELIVER_MS", due)
-	return message
+	if cancels != "" {
+		message.WithProperty("TIMER_DEL_UNIQKEY", rocketTopic+"+"+cancels)
+	}
+	result, err := c.producer.SendSync(context.Background(), message)
+	if err != nil {
+		return "", err
+	}
+	if result.Status != primitive.SendOK {
+		return "", fmt.Errorf("send status %d", result.Status)
+	}
+	return result.MsgID, nil
 }
 
 // schedule sends up to 64 messages of a batch at once: RocketMQ does not take timed messages in batches.
@@ -89,29 +99,23 @@ func (c *rocketClient) schedule(jobs []job) ([]string, error) {
 		i, job := i, job
 		group.Go(func() error {
 			due := strconv.FormatInt(job.due.UnixMilli(), 10)
-			result, err := c.producer.SendSync(context.Background(), timed(job.payload, due))
-			if err == nil && result.Status != primitive.SendOK {
-				err = fmt.Errorf("send status %d", result.Status)
-			}
-			if err == nil {
-				ids[i] = due + " " + result.MsgID
-			}
+			id, err := c.send(job.payload, due, "")
+			ids[i] = due + " " + id
 			return err
 		})
 	}
 	return ids, group.Wait()
 }
 
-// cancel sends a message that takes the other one away when both are due. The broker does not say whether that one exists.
+// cancel sends a second timed message, for which the broker drops the first one when both are due. The broker does not say
+// whether the first one exists.
 func (c *rocketClient) cancel(ids []string) error {
 	due, id, _ := strings.Cut(ids[0], " ")
-	message := timed([]byte("cancel"), due)
-	message.WithProperty("TIMER_DEL_UNIQKEY", id)
-	_, err := c.producer.SendSync(context.Background(), message)
+	_, err := c.send([]byte("cancel"), due, id)
 	return err
 }
 
-// consume counts an ack when the handler is done: the client sends how far it has read every few seconds, and no answer tells.
+// consume counts an ack when the handler returns: the client reports its offset every few seconds, and gets no confirmation.
 func (c *rocketClient) consume(ctx context.Context, sink *sink) error {
 	made, err := consumer.NewPushConsumer(consumer.WithNsResolver(primitive.NewPassthroughResolver(c.names)),
 		consumer.WithGroupName("workers"), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
@@ -124,9 +128,9 @@ func (c *rocketClient) consume(ctx context.Context, sink *sink) error {
 			for _, message := range messages {
 				if len(message.Body) == payloadBytes {
 					sink.delivered(message.Body)
+					sink.acked(1)
 				}
 			}
-			sink.acked(len(messages))
 			return consumer.ConsumeSuccess, nil
 		})
 	if err == nil {
