@@ -217,7 +217,7 @@ bool AllAlive(const Cell& cell) {
   for (int member = 0; member < kMembers; ++member) {
     if (!cell.members->Alive(member)) return false;
   }
-  if (cell.members->gateway_runs()) return true;
+  if (cell.members->GatewayAlive()) return true;
   std::printf("the gateway has ended by itself\n");
   return false;
 }

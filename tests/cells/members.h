@@ -55,7 +55,8 @@ class Members {
   // How often a directory was removed, and how often a member then began to fetch a checkpoint.
   int64_t wipes() const { return wipes_; }
   int64_t fetches() const;
-  bool gateway_runs() { return gateway_->running(); }
+  // False, if the gateway has ended by itself.
+  bool GatewayAlive() { return gateway_ == nullptr || gateway_->running(); }
 
   std::vector<std::string> logs() const;
 
