@@ -26,15 +26,14 @@ namespace {
 constexpr std::chrono::milliseconds kTryAgain{500};
 // How often a new leader looks whether it may serve, and appends so that others see it.
 constexpr std::chrono::milliseconds kBeginEvery{50};
-// How often a member reports what it has on disk, and how often a leader trims the log. It looks at
-// the time every kTendEvery.
+// How often a member reports what it has on disk. A leader looks at the time every kTendEvery.
 constexpr uint64_t kReportEveryMs = 5'000;
 constexpr std::chrono::milliseconds kTendEvery{500};
 // A leader whose clock is wrong hands over after so many reports. If another broker gives the log
 // its times, the members' last reports compare with different clocks for two reports.
 constexpr int kWrongReports = 4;
-// At most. A leader that keeps less of the log trims it as often as that, so that the log holds at
-// most twice cell_log_keep_ms.
+// How often a leader trims the log. If cell_log_keep_ms is less, a leader trims each
+// cell_log_keep_ms, so that no more than twice that time stays.
 constexpr uint64_t kTrimEveryMs = 60'000;
 // The time between two attempts to fetch a checkpoint.
 constexpr std::chrono::milliseconds kFetchAgain{5'000};

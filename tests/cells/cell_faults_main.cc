@@ -82,8 +82,8 @@ int Main(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   duetime::cells::Arguments arguments;
-  // Leaders soon remove what they may from the log, so that a member that has lost its directory
-  // fetches a checkpoint.
+  // A short time, because a member without a directory fetches a checkpoint only if the beginning
+  // of the log is gone.
   arguments.trial.log_keep_ms = 3'000;
   CLI::App app("Tries a cell under faults, and judges what its clients saw.");
   duetime::cells::AddTrialOptions(&app, &arguments.trial);

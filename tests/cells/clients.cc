@@ -62,6 +62,13 @@ bool IsOfMember(const absl::Status& status) {
   return status.ok() || client::GetErrorInfo(status).reason == "NOT_LEADER";
 }
 
+std::unique_ptr<client::Client> OpenLibrary(const std::string& target) {
+  client::ClientOptions options;
+  options.server.target = target;
+  options.deadline = absl::Seconds(6);
+  return *client::Client::Create(options);
+}
+
 void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + kCallTimeout);
 }
@@ -97,12 +104,11 @@ void CellClient::Stop() {
 }
 
 LibraryCaller::LibraryCaller(Server server, uint16_t client, uint64_t seed, World* world)
-    : server_(std::move(server)), world_(*world), random_(seed), recorder_(world, client) {
-  client::ClientOptions options;
-  options.server.target = server_.target;
-  options.deadline = absl::Seconds(6);
-  library_ = *client::Client::Create(options);
-}
+    : server_(std::move(server)),
+      world_(*world),
+      random_(seed),
+      recorder_(world, client),
+      library_(OpenLibrary(server_.target)) {}
 
 milliseconds LibraryCaller::Step() {
   const uint64_t kind = random_() % 100;
@@ -353,13 +359,9 @@ void CellSubscriber::OnSettled(const std::string& token, test::Outcome outcome) 
   open_.erase(found);
 }
 
-GatewayEcho::GatewayEcho(World* world) : world_(*world) {
-  client::ClientOptions client;
-  client.server.target = kGatewayAddress;
-  client.deadline = absl::Seconds(6);
-  library_ = *client::Client::Create(client);
+GatewayEcho::GatewayEcho(World* world) : world_(*world), library_(OpenLibrary(kGatewayAddress)) {
   client::SubscriberOptions options;
-  options.server = client.server;
+  options.server.target = kGatewayAddress;
   options.topic = kEchoTopic;
   subscriber_ = *client::Subscriber::Start(options, [this](const client::Delivery& delivery) {
     world_.delivered_by_gateway.Beat();

@@ -59,7 +59,7 @@ class CellClient {
 // Calls through the client library.
 class LibraryCaller : public CellClient {
  public:
-  // What it calls: all members, or a gateway.
+  // All members of the cell, or a gateway to them.
   struct Server {
     std::string target;
     // The prefix of each id.
@@ -80,7 +80,7 @@ class LibraryCaller : public CellClient {
   World& world_;
   std::mt19937_64 random_;
   Recorder recorder_;
-  std::unique_ptr<client::Client> library_;
+  const std::unique_ptr<client::Client> library_;
 };
 
 // Calls one member without retries, whether that member leads or not.
@@ -155,9 +155,9 @@ class GatewayEcho : public CellClient {
   std::vector<std::string> Missing();
 
   World& world_;
-  std::unique_ptr<client::Client> library_;
+  const std::unique_ptr<client::Client> library_;
   std::mutex mutex_;
-  // Guarded by mutex_, like the next.
+  // Ids. mutex_ guards both sets.
   std::unordered_set<std::string> accepted_;
   std::unordered_set<std::string> delivered_;
   std::unique_ptr<client::Subscriber> subscriber_;

@@ -217,12 +217,10 @@ bool AllAlive(const Cell& cell) {
   for (int member = 0; member < kMembers; ++member) {
     if (!cell.members->Alive(member)) return false;
   }
-  if (cell.members->GatewayAlive()) return true;
-  std::printf("the gateway has ended by itself\n");
-  return false;
+  return cell.members->GatewayAlive();
 }
 
-// Without this, faults could take the directories of all members before one has a copy.
+// If a fault did not wait for this, faults could delete all directories before a member has a copy.
 bool AllNameLeader(const Cell& cell) {
   for (int member = 0; member < kMembers; ++member) {
     if (!cell.members->NamesLeader(member)) return false;
@@ -267,11 +265,11 @@ bool AwaitServing(const Cell& cell, seconds timeout) {
   }
   while (true) {
     std::erase_if(awaited, [&](const auto& one) { return one.second->last_ms() > begun_ms; });
-    const bool all_ready = AllNameLeader(cell);
-    if (awaited.empty() && all_ready) return true;
+    const bool all_name_leader = AllNameLeader(cell);
+    if (awaited.empty() && all_name_leader) return true;
     if (crash::SteadyMillis() - begun_ms > milliseconds(timeout).count()) {
       for (const auto& [text, pulse] : awaited) std::printf("%s\n", text.c_str());
-      if (!all_ready) std::printf("a member names no leader\n");
+      if (!all_name_leader) std::printf("a member names no leader\n");
       return false;
     }
     if (!AllAlive(cell)) return false;

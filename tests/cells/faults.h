@@ -56,10 +56,10 @@ struct Outage {
 
 // Starts all members, and waits until the cell serves.
 bool StartCell(const Cell& cell);
-// Waits for what shows that the cell serves. After this call: a member and the gateway have
-// accepted a message, a message has come from a member and one through the gateway, and each member
-// has said that it leads or follows. At any time since its start: each member has named a leader.
-// Returns false, and prints why, if that takes too long or a process has ended.
+// Waits until the cell serves. After this call, a member and the gateway accept a message, a client
+// of a member and one of the gateway receive a message, and each member says that it leads or
+// follows. Since its start, each member has named a leader in its log. Returns false, and prints
+// why, if that takes too long or a process has ended.
 bool AwaitServing(const Cell& cell, std::chrono::seconds timeout);
 // Causes one fault, and waits until the cell serves and all brokers have all records. Prints a
 // line. Returns false if that failed.

@@ -12,15 +12,17 @@ namespace {
 
 constexpr test::Millis kStopTimeout(30'000);
 constexpr size_t kLogShown = 4'000;
+constexpr char kGatewayName[] = "gateway";
 
 }  // namespace
 
 Members::Members(Options options) : options_(std::move(options)) {}
 
 std::string Members::DataDirectory(int member) const { return directory_.Join(MemberHost(member)); }
-std::string Members::Log(int member) const {
-  return options_.out + "/" + MemberHost(member) + ".log";
+std::string Members::LogOf(const std::string& name) const {
+  return options_.out + "/" + name + ".log";
 }
+std::string Members::Log(int member) const { return LogOf(MemberHost(member)); }
 
 std::vector<std::string> Members::logs() const {
   std::vector<std::string> logs;
@@ -53,7 +55,7 @@ void Members::StartGateway() {
           "--metrics-listen=",
           std::string("--gateway-cells=") + kCellName + " 0-16383 " + CellTarget(),
           "--heartbeat-ms=500"},
-      options_.out + "/gateway.log");
+      LogOf(kGatewayName));
 }
 
 void Members::Kill(int member) {
@@ -102,9 +104,15 @@ int64_t Members::fetches() const {
 }
 
 bool Members::Alive(int member) {
-  if (processes_[static_cast<size_t>(member)]->running()) return true;
-  const std::string log = test::ReadWholeFile(Log(member));
-  std::printf("%s has ended by itself:\n%s\n", MemberHost(member).c_str(),
+  return Runs(processes_[static_cast<size_t>(member)].get(), MemberHost(member));
+}
+
+bool Members::GatewayAlive() { return gateway_ == nullptr || Runs(gateway_.get(), kGatewayName); }
+
+bool Members::Runs(test::Subprocess* process, const std::string& name) const {
+  if (process->running()) return true;
+  const std::string log = test::ReadWholeFile(LogOf(name));
+  std::printf("%s has ended by itself:\n%s\n", name.c_str(),
               log.substr(log.size() - std::min(log.size(), kLogShown)).c_str());
   return false;
 }

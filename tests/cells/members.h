@@ -36,7 +36,7 @@ class Members {
 
   // A member without a data directory begins empty.
   void Start(int member);
-  // Starts a gateway to the members on the clients' host. It runs as long as this object.
+  // Starts a gateway to the members on the clients' host. The destructor ends it.
   void StartGateway();
   void Kill(int member);
   // Sends SIGTERM and waits for the end. Returns false, and prints why, if the member does not end
@@ -48,30 +48,34 @@ class Members {
   void Wipe(int member);
   // Returns false, and prints the end of its log, if the member has ended by itself.
   bool Alive(int member);
+  // The same of the gateway. Returns true if it has not been started.
+  bool GatewayAlive();
 
-  // Whether the member has named a leader since its start. A member that needs a checkpoint does so
-  // only when it has one.
+  // Whether the member's log has named a leader since its start. A member that needs a checkpoint
+  // fetches it first.
   bool NamesLeader(int member);
   // How often a directory was removed, and how often a member then began to fetch a checkpoint.
   int64_t wipes() const { return wipes_; }
   int64_t fetches() const;
-  // False, if the gateway has ended by itself.
-  bool GatewayAlive() { return gateway_ == nullptr || gateway_->running(); }
-
   std::vector<std::string> logs() const;
 
  private:
   std::string DataDirectory(int member) const;
+  // `name` is that of a member's host, or "gateway".
+  std::string LogOf(const std::string& name) const;
   std::string Log(int member) const;
+  // As Alive.
+  bool Runs(test::Subprocess* process, const std::string& name) const;
 
-  const Options options_;
-  const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
-  std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
   struct LastStart {
     // Where its log begins.
     size_t log = 0;
     bool names_leader = false;
   };
+
+  const Options options_;
+  const test::TempDirectory directory_{test::TempDirectory::Where::kDisk};
+  std::array<std::unique_ptr<test::Subprocess>, kMembers> processes_;
   std::array<LastStart, kMembers> starts_{};
   int64_t wipes_ = 0;
   std::unique_ptr<test::Subprocess> gateway_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cells/trial.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -169,11 +168,10 @@ int Trial::End(const test::Counts& minimum) {
   const bool all_came = clients_->echo().AwaitAll(kEchoTimeout);
   if (!AskAllMembers()) return GiveUp();
   PrintOutages(outages_);
-  int code = JudgeAndKeep(&history_, {.minimum = minimum});
-  if (members_.wipes() > 0 && members_.fetches() == 0) {
-    std::printf("no member without its directory has fetched a checkpoint\n");
-    code = std::max(code, kTooLittle);
-  }
+  const bool fetched = members_.wipes() == 0 || members_.fetches() > 0;
+  if (!fetched) std::printf("no member without its directory has fetched a checkpoint\n");
+  int code = JudgeAndKeep(&history_, {.minimum = minimum}, /*keep=*/!all_came || !fetched);
+  if (code == 0 && !fetched) code = kTooLittle;
   if (!all_came) code = kBroken;
   std::printf("seed %llu: %zu faults, %lld takeovers, %u messages\n",
               static_cast<unsigned long long>(options_.seed), outages_.size(),

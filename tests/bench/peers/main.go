@@ -102,7 +102,8 @@ func head(folder string, sizes sizes, rounds int) ([]string, error) {
 			"x64 has 64 calls in flight, batches have %d messages and %d calls in flight, %d s each.", rounds, batchSize, batchWorkers, sizes.Seconds),
 		fmt.Sprintf("Payload %d bytes, half of it random; due times spread over 24 h; the burst is due at one moment; steady: %d each second for %d s, "+
 			"one by one, due 2.5 to 3.5 s later.", payloadBytes, sizes.SteadyRate, sizes.SteadySeconds),
-		fmt.Sprintf("Redis and PostgreSQL are asked every %s by 2 consumers; PostgreSQL and beanstalkd have %d connections; beanstalkd and RocketMQ know whole seconds only, and RocketMQ has 64 calls in place of each batch.",
+		fmt.Sprintf("Redis and PostgreSQL are asked every %s by 2 consumers; PostgreSQL and beanstalkd have %d connections; "+
+			"beanstalkd and RocketMQ know whole seconds only; RocketMQ has 64 calls at once in place of each batch.",
 			pollEvery, beanstalkdConnections),
 	}, nil
 }
@@ -156,7 +157,7 @@ func mainError() error {
 		}
 		version := versionOf(p)
 		if version == "" {
-			fmt.Printf("%s is left out: %q does not run\n", p.name, p.version[0])
+			fmt.Printf("%s is left out: not found by %q\n", p.name, strings.Join(p.version, " "))
 			continue
 		}
 		peers = append(peers, p)

@@ -25,7 +25,7 @@ func rocketmqPeer(jars string) *peer {
 	return &peer{
 		name:          "RocketMQ, sync flush",
 		durability:    "synced before OK",
-		version:       []string{"bash", "-c", "basename $0/rocketmq-broker-*.jar .jar | grep -v '[*]'", jars},
+		version:       []string{"find", jars, "-name", "rocketmq-broker-*.jar", "-printf", "%f\n"},
 		noBatchCancel: true,
 		serve: func(s *server) []string {
 			port, err := freePort()
@@ -51,7 +51,8 @@ type rocketClient struct {
 	producer rocketmq.Producer
 }
 
-// openRocket sends one message, because the topic is made by the first one, and a broker may be up before it has its route.
+// openRocket sends one message, because the first one makes the topic, and because a broker that runs may not be registered
+// with the name server yet.
 func openRocket(address string) (client, error) {
 	rlog.SetLogLevel("fatal")
 	names := primitive.NamesrvAddr{address}
@@ -73,8 +74,9 @@ func openRocket(address string) (client, error) {
 
 func (c *rocketClient) close() { _ = c.producer.Shutdown() }
 
-// send sends a message that the broker keeps until the moment, in ms, and returns its id.
-func (c *rocketClient) send(payload []byte, due string, cancels string) (string, error) {
+// send sends a message that the broker keeps until due, in ms since 1970, and returns its id. cancels is the id of the message
+// that the broker then drops, or empty.
+func (c *rocketClient) send(payload []byte, due, cancels string) (string, error) {
 	message := primitive.NewMessage(rocketTopic, payload)
 	message.WithProperty("TIMER_DELIVER_MS", due)
 	if cancels != "" {
