@@ -359,6 +359,16 @@ bool ConcurrentContract::IsDamaged(const Question& question, const absl::Status&
   if (!absl::IsDataLoss(answer)) return false;
   std::set<MessageId> needed = {question.target.id};
   if (question.by_key()) needed = KeyOf(question.place).ids;
+  const std::string& request_id = question.ask.request_id;
+  if (!request_id.empty() && question.ask.key.empty()) {
+    // The scope of the request id is the topic, and its first request may have had other content.
+    for (const auto& [request, times] : requests_sent_) {
+      const auto& [place, id] = request;
+      const bool keyed = !place.second.starts_with('#');
+      if (keyed || place.first != question.place.first || id != request_id) continue;
+      needed.merge(std::set<MessageId>(KeyOf(place).ids));
+    }
+  }
   const bool damaged = std::any_of(needed.begin(), needed.end(), [this](const MessageId& id) {
     const auto it = messages_.find(id);
     return it != messages_.end() && it->second.damaged;
