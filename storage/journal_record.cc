@@ -18,7 +18,9 @@
 namespace duetime::storage {
 namespace {
 
-constexpr uint8_t kJournalVersion = 1;
+// Version 2 may hold rows of several tombstones; the fields are those of version 1.
+constexpr uint8_t kJournalVersion = 2;
+constexpr uint8_t kJournalVersionMin = 1;
 // version u8, kind u8, epoch u64, number u64, log u64
 constexpr size_t kJournalHeadBytes = 26;
 constexpr size_t kJournalChecksumBytes = 8;
@@ -273,9 +275,10 @@ absl::StatusOr<std::vector<RecordBatch>> DecodeJournalGroup(absl::string_view by
   if (JournalRecordHead::Kind{static_cast<uint8_t>(bytes[1])} == JournalRecordHead::Kind::kEpoch) {
     return group;
   }
-  if (version != kJournalVersion) {
+  if (version < kJournalVersionMin || version > kJournalVersion) {
     return absl::UnimplementedError(absl::StrCat("a record of the log has version ", version,
-                                                 ", and this program knows ", kJournalVersion));
+                                                 ", and this program knows ", kJournalVersionMin,
+                                                 " to ", kJournalVersion));
   }
   JournalFieldsIn in(
       bytes.substr(kJournalHeadBytes, bytes.size() - kJournalHeadBytes - kJournalChecksumBytes));

@@ -218,6 +218,12 @@ MessageKey PlaceInBacklog(absl::string_view bytes) {
   return PlaceAfterHead(bytes, kShardBytes + kSubscriptionBytes);
 }
 
+std::optional<MessageId> DecodeLocatorKey(absl::string_view bytes) {
+  if (bytes.size() != kShardBytes + 2 * sizeof(uint64_t)) return std::nullopt;
+  return MessageId{.high = LoadBigEndian<uint64_t>(bytes.data() + kShardBytes),
+                   .low = LoadBigEndian<uint64_t>(bytes.data() + kShardBytes + sizeof(uint64_t))};
+}
+
 std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes) {
   if (bytes.size() != kProgressPrefixBytes + kSubscriptionBytes) return std::nullopt;
   return SubscriptionId{LoadBigEndian<uint32_t>(bytes.data() + kProgressPrefixBytes)};

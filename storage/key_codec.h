@@ -86,6 +86,7 @@ StoreKey ProgressEnd(uint16_t shard, const MessageKey& key);
 
 // traces (locators): shard u16, id 16 bytes.
 StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id);
+std::optional<MessageId> DecodeLocatorKey(absl::string_view bytes);
 
 // counts: shard u16, topic u32, row u8, the first millisecond of the day u64.
 //

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/locator.h"
 
+#include <array>
 #include <cstring>
+#include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/base/check.h"
 #include "storage/byte_order.h"
+#include "storage/varint.h"
 
 namespace duetime::storage {
 namespace {
@@ -26,6 +31,13 @@ constexpr size_t kMovedBytes = kLocatorHeadBytes + 8;
 constexpr size_t kTombstoneBytes =
     kLocatorHeadBytes + 1 + 3 * sizeof(uint32_t) + 6 * sizeof(uint64_t);
 constexpr uint8_t kRedeliveryStopped = 1;
+
+// Tombstones of several messages: expire_ms u64, version u8, state u8, flags u8, topic u32,
+// end_ms u64, then for each its low half of the id u64 (big-endian), and varints.
+constexpr uint8_t kTombstoneRowVersion = 2;
+constexpr size_t kRowHeadBytes = kLocatorHeadBytes + 1 + sizeof(uint32_t) + sizeof(uint64_t);
+// A row takes no further tombstone at this size, so that a tombstone stays cheap to read.
+constexpr size_t kFullRowBytes = 4096;
 
 // Writes numbers in sequence.
 class Writer {
@@ -96,8 +108,18 @@ std::string EncodeTombstone(const Tombstone& tombstone) {
   return bytes;
 }
 
+// Takes how a message ended. Returns false for bytes that no encoder writes.
+bool SetEnd(uint8_t state, uint8_t flags, uint32_t topic, Tombstone* tombstone) {
+  if (state == kMoved || state > static_cast<uint8_t>(EndState::kDropped)) return false;
+  if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return false;
+  tombstone->state = EndState{state};
+  tombstone->topic = TopicId{topic};
+  tombstone->redelivery_stopped = flags != 0;
+  return true;
+}
+
 // Decodes the bytes after the state. REQUIRES: at least kTombstoneBytes.
-std::optional<Tombstone> DecodeTombstone(absl::string_view bytes) {
+std::optional<Tombstone> DecodeTombstone(uint8_t state, absl::string_view bytes) {
   Tombstone tombstone;
   uint8_t flags = 0;
   uint32_t topic = 0;
@@ -105,11 +127,98 @@ std::optional<Tombstone> DecodeTombstone(absl::string_view bytes) {
   reader.Get(&flags, &topic, &tombstone.attempts, &tombstone.payload_bytes);
   reader.Get(&tombstone.deliver_ms, &tombstone.accept_ms, &tombstone.fire_ms,
              &tombstone.dispatch_ms, &tombstone.end_ms, &tombstone.revision);
-  if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return std::nullopt;
-  tombstone.topic = TopicId{topic};
-  tombstone.redelivery_stopped = flags != 0;
+  if (!SetEnd(state, flags, topic, &tombstone)) return std::nullopt;
   tombstone.key = std::string(bytes.substr(kTombstoneBytes));
   return tombstone;
+}
+
+absl::StatusOr<Locator> DecodeLocator(absl::string_view bytes) {
+  if (bytes.size() < kMovedBytes) return Damaged("a locator", bytes);
+  Locator locator;
+  uint64_t expire_ms = 0;
+  uint8_t version = 0;
+  uint8_t state = 0;
+  Reader reader(bytes.data());
+  reader.Get(&expire_ms, &version, &state);
+  if (version != kLocatorVersion) return Damaged("a locator", bytes);
+  if (state == kMoved) {
+    if (bytes.size() != kMovedBytes || expire_ms != 0) return Damaged("a locator", bytes);
+    reader.Get(&locator.due_ms);
+    return locator;
+  }
+  if (bytes.size() < kTombstoneBytes) return Damaged("a locator", bytes);
+  locator.tombstone = DecodeTombstone(state, bytes);
+  if (!locator.tombstone.has_value()) return Damaged("a locator", bytes);
+  locator.tombstone->expire_ms = expire_ms;
+  return locator;
+}
+
+using RowHead = std::array<char, kRowHeadBytes>;
+
+RowHead EncodeRowHead(const Tombstone& tombstone) {
+  RowHead head;
+  Writer writer(head.data());
+  writer.Put(tombstone.expire_ms, kTombstoneRowVersion, static_cast<uint8_t>(tombstone.state));
+  writer.Put(tombstone.redelivery_stopped ? kRedeliveryStopped : uint8_t{0});
+  writer.Put(static_cast<uint32_t>(tombstone.topic), tombstone.end_ms);
+  return head;
+}
+
+// Times are close to each other, so their differences are small.
+void AppendDifference(uint64_t value, uint64_t base, std::string* bytes) {
+  AppendVarint(ZigZag(static_cast<int64_t>(value - base)), bytes);
+}
+
+// Takes what AddTombstone adds for one message from the front. Returns false for other bytes.
+bool TakeTombstone(absl::string_view* bytes, MessageId* id, Tombstone* tombstone) {
+  if (bytes->size() < sizeof(uint64_t)) return false;
+  id->low = LoadBigEndian<uint64_t>(bytes->data());
+  bytes->remove_prefix(sizeof(uint64_t));
+  constexpr size_t kNumbers = 7;
+  std::array<uint64_t, kNumbers> numbers{};
+  for (uint64_t& number : numbers) {
+    const std::optional<uint64_t> taken = TakeVarint(bytes);
+    if (!taken.has_value()) return false;
+    number = *taken;
+  }
+  const auto [attempts, payload_bytes, deliver, accept, fire, dispatch, key_bytes] = numbers;
+  constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
+  if (attempts > kMax32 || payload_bytes > kMax32 || key_bytes > bytes->size()) return false;
+  const auto add = [](uint64_t base, uint64_t difference) {
+    return base + static_cast<uint64_t>(UnZigZag(difference));
+  };
+  tombstone->attempts = static_cast<uint32_t>(attempts);
+  tombstone->payload_bytes = static_cast<uint32_t>(payload_bytes);
+  tombstone->deliver_ms = add(id->due_ms(), deliver);
+  tombstone->accept_ms = add(tombstone->deliver_ms, accept);
+  tombstone->fire_ms = add(tombstone->deliver_ms, fire);
+  tombstone->dispatch_ms = add(tombstone->fire_ms, dispatch);
+  tombstone->key.assign(bytes->data(), key_bytes);
+  bytes->remove_prefix(key_bytes);
+  return true;
+}
+
+// ReadTraceRow for a row of tombstones.
+absl::StatusOr<std::optional<Locator>> FindInRow(const MessageId& row, absl::string_view bytes,
+                                                 const MessageId& id) {
+  const auto damaged = [bytes] { return Damaged("a row of tombstones", bytes); };
+  if (bytes.size() <= kRowHeadBytes) return damaged();
+  Tombstone tombstone;
+  uint8_t version = 0;
+  uint8_t state = 0;
+  uint8_t flags = 0;
+  uint32_t topic = 0;
+  Reader reader(bytes.data());
+  reader.Get(&tombstone.expire_ms, &version, &state, &flags, &topic, &tombstone.end_ms);
+  if (!SetEnd(state, flags, topic, &tombstone)) return damaged();
+  std::optional<Locator> found;
+  absl::string_view rest = bytes.substr(kRowHeadBytes);
+  for (MessageId next = row; !rest.empty();) {
+    const bool first = rest.size() == bytes.size() - kRowHeadBytes;
+    if (!TakeTombstone(&rest, &next, &tombstone) || (first && next != row)) return damaged();
+    if (next == id && !found.has_value()) found = Locator{.due_ms = 0, .tombstone = tombstone};
+  }
+  return found;
 }
 
 }  // namespace
@@ -152,28 +261,38 @@ std::string EncodeLocator(const Locator& locator) {
   return bytes;
 }
 
-absl::StatusOr<Locator> DecodeLocator(absl::string_view bytes) {
-  if (bytes.size() < kMovedBytes) return Damaged("a locator", bytes);
-  Locator locator;
-  uint64_t expire_ms = 0;
-  uint8_t version = 0;
-  uint8_t state = 0;
-  Reader reader(bytes.data());
-  reader.Get(&expire_ms, &version, &state);
-  if (version != kLocatorVersion) return Damaged("a locator", bytes);
-  if (state == kMoved) {
-    if (bytes.size() != kMovedBytes || expire_ms != 0) return Damaged("a locator", bytes);
-    reader.Get(&locator.due_ms);
-    return locator;
+bool AddTombstone(const MessageId& id, const Tombstone& tombstone, std::string* row) {
+  DT_CHECK_EQ(tombstone.revision, 0u);
+  const RowHead head = EncodeRowHead(tombstone);
+  const absl::string_view head_bytes(head.data(), head.size());
+  if (row->empty()) {
+    row->assign(head_bytes.data(), head_bytes.size());
+  } else if (row->size() >= kFullRowBytes || !absl::StartsWith(*row, head_bytes)) {
+    return false;
   }
-  if (state > static_cast<uint8_t>(EndState::kDropped) || bytes.size() < kTombstoneBytes) {
-    return Damaged("a locator", bytes);
+  std::array<char, sizeof(uint64_t)> low;
+  StoreBigEndian(id.low, low.data());
+  row->append(low.data(), low.size());
+  AppendVarint(tombstone.attempts, row);
+  AppendVarint(tombstone.payload_bytes, row);
+  AppendDifference(tombstone.deliver_ms, id.due_ms(), row);
+  AppendDifference(tombstone.accept_ms, tombstone.deliver_ms, row);
+  AppendDifference(tombstone.fire_ms, tombstone.deliver_ms, row);
+  AppendDifference(tombstone.dispatch_ms, tombstone.fire_ms, row);
+  AppendVarint(tombstone.key.size(), row);
+  row->append(tombstone.key);
+  return true;
+}
+
+absl::StatusOr<std::optional<Locator>> ReadTraceRow(const MessageId& row, absl::string_view bytes,
+                                                    const MessageId& id) {
+  if (bytes.size() >= kLocatorHeadBytes && bytes[sizeof(uint64_t)] == kTombstoneRowVersion) {
+    return FindInRow(row, bytes, id);
   }
-  locator.tombstone = DecodeTombstone(bytes);
-  if (!locator.tombstone.has_value()) return Damaged("a locator", bytes);
-  locator.tombstone->expire_ms = expire_ms;
-  locator.tombstone->state = EndState{state};
-  return locator;
+  absl::StatusOr<Locator> locator = DecodeLocator(bytes);
+  if (!locator.ok()) return locator.status();
+  if (row != id) return std::optional<Locator>();
+  return std::optional<Locator>(*std::move(locator));
 }
 
 std::optional<uint64_t> ExpireTimeOf(absl::string_view bytes) {

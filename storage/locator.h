@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -90,8 +91,28 @@ std::string EncodeIndexEntry(const IndexEntry& entry);
 // DATA_LOSS for bytes that no encoder writes.
 absl::StatusOr<IndexEntry> DecodeIndexEntry(absl::string_view bytes);
 
+// A row of `traces` of one message.
 std::string EncodeLocator(const Locator& locator);
-absl::StatusOr<Locator> DecodeLocator(absl::string_view bytes);
+
+// Adds a tombstone to a row of `traces`, or begins the row if `row` is empty. Returns false, and
+// does nothing, if the row is full or its messages ended in another way. REQUIRES: the revision is
+// 0, and `id` has the same high half as the id of the row.
+//
+// A row holds the tombstones of messages that ended alike: in the same state and topic, at the same
+// time, with the same expiry. Its id is that of the message that was added first. Acks of messages
+// that were accepted one after the other and are due one after the other thus cost one row in place
+// of up to 64, the number of ids with the same high half.
+bool AddTombstone(const MessageId& id, const Tombstone& tombstone, std::string* row);
+
+// What the row of `traces` with the id `row` tells of the message `id`: its locator or tombstone,
+// nullopt if nothing. DATA_LOSS for bytes that no encoder writes.
+absl::StatusOr<std::optional<Locator>> ReadTraceRow(const MessageId& row, absl::string_view bytes,
+                                                    const MessageId& id);
+
+// The ids whose rows may hold the tombstone of `id`: [first, second).
+inline std::pair<MessageId, MessageId> TraceNeighbours(const MessageId& id) {
+  return {{.high = id.high, .low = 0}, {.high = id.high + 1, .low = 0}};
+}
 
 // Reads expire_ms, which both encodings begin with, so that a compaction need not decode the rest.
 // 0: does not expire. nullopt if `bytes` is too short.

@@ -461,9 +461,16 @@ absl::StatusOr<std::optional<Locator>> MemoryStore::GetLocator(uint16_t shard,
                                                                const MessageId& id) {
   const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
-  const auto it = disk_->visible_.locators.find({shard, id});
-  if (it == disk_->visible_.locators.end()) return std::optional<Locator>();
-  return DecodeLocator(it->second);
+  const auto& rows = disk_->visible_.locators;
+  if (const auto own = rows.find({shard, id}); own != rows.end()) {
+    return ReadTraceRow(id, own->second, id);
+  }
+  const auto [begin, end] = TraceNeighbours(id);
+  for (auto it = rows.lower_bound({shard, begin}); it != rows.lower_bound({shard, end}); ++it) {
+    auto found = ReadTraceRow(it->first.second, it->second, id);
+    if (!found.ok() || found->has_value()) return found;
+  }
+  return std::optional<Locator>();
 }
 
 absl::Status MemoryStore::ReadCounts(uint16_t shard, TopicId topic, CountLevel level,

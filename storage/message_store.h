@@ -218,7 +218,8 @@ class MessageStore {
                                  const NameRange& names, size_t limit,
                                  std::vector<IndexRef>* entries) = 0;
 
-  // Reads the locator of a message that was moved or has ended.
+  // Reads the locator of a message that was moved or has ended. A row that cannot be decoded is an
+  // error for each message that it may be about, at most 64.
   virtual absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard,
                                                             const MessageId& id) = 0;
 

@@ -332,7 +332,7 @@ absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ < 5) {
     if (absl::Status status = UpgradeToVersion5(this); !status.ok()) return status;
   }
-  return UpgradeToVersion6(this);
+  return UpgradeToNewest(this);
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {

@@ -18,6 +18,7 @@
 #include "storage/rocksdb_range.h"
 #include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_traces.h"
 #include "storage/time_units.h"
 #include "storage/value_codec.h"
 
@@ -36,7 +37,6 @@ constexpr size_t kLostMessagesMax = 100'000;
 constexpr size_t kKeyShardBytes = sizeof(uint16_t);
 constexpr absl::string_view kBacklogClaimMark = "backlog_claim/";
 constexpr size_t kMessageKeyBytes = kKeyShardBytes + 8 + 16;
-constexpr size_t kLocatorKeyBytes = kKeyShardBytes + 16;
 
 // An index key begins with its shard and topic.
 char KindOfIndexKey(absl::string_view key) { return key[6]; }
@@ -251,19 +251,13 @@ absl::Status RepairCopy::TakeMessage(absl::string_view key, absl::string_view va
 }
 
 absl::StatusOr<bool> RepairCopy::IsCurrent(uint16_t shard, const MessageKey& key) {
-  const StoreKey locator_key = EncodeLocatorKey(shard, key.id);
-  const auto bytes = source_.Get(locator_key);
-  if (!bytes.ok()) return bytes.status();
-  std::optional<Locator> locator;
-  if (bytes->has_value()) {
-    auto decoded = DecodeLocator(**bytes);
-    if (decoded.ok()) locator = *std::move(decoded);
-  }
-  if (locator.has_value() && locator->tombstone.has_value()) {
+  const auto locator = FindTrace(source_.tables(), shard, key.id, OnDamage::kGoAround);
+  if (!locator.ok()) return locator.status();
+  if (locator->has_value() && (*locator)->tombstone.has_value()) {
     ++ended_;
     return false;
   }
-  const uint64_t other_ms = locator.has_value() ? locator->due_ms : key.id.due_ms();
+  const uint64_t other_ms = locator->has_value() ? (*locator)->due_ms : key.id.due_ms();
   if (other_ms == key.due_ms) return true;
   // The message was moved, here or away from here. Without a locator, the place of its id counts.
   const auto other = source_.Get(EncodeMessageKey(shard, {.due_ms = other_ms, .id = key.id}));
@@ -274,6 +268,7 @@ absl::StatusOr<bool> RepairCopy::IsCurrent(uint16_t shard, const MessageKey& key
   }
   if (key.due_ms == key.id.due_ms()) return true;
   const std::string here = EncodeLocator({.due_ms = key.due_ms, .tombstone = std::nullopt});
+  const StoreKey locator_key = EncodeLocatorKey(shard, key.id);
   if (absl::Status status = Put(ColumnFamily::kLocators, locator_key.bytes(), here); !status.ok()) {
     return status;
   }
@@ -282,23 +277,22 @@ absl::StatusOr<bool> RepairCopy::IsCurrent(uint16_t shard, const MessageKey& key
 
 absl::Status RepairCopy::CopyLocators() {
   return ForEach(ColumnFamily::kLocators, [this](absl::string_view key, absl::string_view value) {
-    const auto locator = DecodeLocator(value);
-    if (!locator.ok() || key.size() != kLocatorKeyBytes) {
-      return Undecodable(ColumnFamily::kLocators, key);
-    }
-    const MessageId id{LoadBigEndian<uint64_t>(key.data() + kKeyShardBytes),
-                       LoadBigEndian<uint64_t>(key.data() + kKeyShardBytes + sizeof(uint64_t))};
-    NoteEpoch(id);
-    if (!locator->tombstone.has_value()) {
-      const uint16_t shard = LoadBigEndian<uint16_t>(key.data());
-      const auto kept = TargetHas(EncodeMessageKey(shard, {.due_ms = locator->due_ms, .id = id}));
+    const std::optional<MessageId> id = DecodeLocatorKey(key);
+    if (!id.has_value()) return Undecodable(ColumnFamily::kLocators, key);
+    const auto locator = ReadTraceRow(*id, value, *id);
+    if (!locator.ok()) return Undecodable(ColumnFamily::kLocators, key);
+    NoteEpoch(*id);
+    if ((*locator)->tombstone.has_value()) {
+      NoteTopic((*locator)->tombstone->topic);
+    } else {
+      const uint16_t shard = *DecodeShard(key);
+      const MessageKey place{.due_ms = (*locator)->due_ms, .id = *id};
+      const auto kept = TargetHas(EncodeMessageKey(shard, place));
       if (!kept.ok()) return kept.status();
       if (!*kept) {
         ++dropped_;
-        return LostMessage(shard, {.due_ms = locator->due_ms, .id = id}, "its locator");
+        return LostMessage(shard, place, "its locator");
       }
-    } else {
-      NoteTopic(locator->tombstone->topic);
     }
     return Put(ColumnFamily::kLocators, key, value);
   });
@@ -397,10 +391,11 @@ absl::Status RepairCopy::TakeIndexEntry(absl::string_view key, absl::string_view
                        KeyText(ColumnFamily::kIndex, key));
   }
   // The request was answered. If its message may be lost, the client may ask once more.
-  const auto ended = TargetHas(EncodeLocatorKey(shard, entry->id));
-  if (!ended.ok()) return ended.status();
+  TableDamage tables(target_.db(), &target_.handles(), nullptr);
+  const auto trace = FindTrace(&tables, shard, entry->id, OnDamage::kGoAround);
+  if (!trace.ok()) return trace.status();
   const StoreKey home = EncodeMessageKey(shard, {.due_ms = entry->id.due_ms(), .id = entry->id});
-  if (*ended || (source_.sound() && !source_.InDamage(home))) {
+  if (trace->has_value() || (source_.sound() && !source_.InDamage(home))) {
     return Put(ColumnFamily::kIndex, key, value);
   }
   ++dropped_;
@@ -557,9 +552,9 @@ absl::StatusOr<std::optional<MessageKey>> RepairCopy::FindMessage(uint16_t shard
                         ToSlice(locator_key.bytes()), &value);
   if (read.IsNotFound()) return std::optional<MessageKey>();
   if (!read.ok()) return FromRocksDb(read, "read the new directory");
-  const auto locator = DecodeLocator(value);
-  if (!locator.ok() || locator->tombstone.has_value()) return std::optional<MessageKey>();
-  key.due_ms = locator->due_ms;
+  const auto locator = ReadTraceRow(id, value, id);
+  if (!locator.ok() || (*locator)->tombstone.has_value()) return std::optional<MessageKey>();
+  key.due_ms = (*locator)->due_ms;
   found = TargetHas(EncodeMessageKey(shard, key));
   if (!found.ok()) return found.status();
   return *found ? std::optional<MessageKey>(key) : std::nullopt;

@@ -8,6 +8,7 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb_store.h"
 #include "storage/rocksdb_store_impl.h"
+#include "storage/rocksdb_traces.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -114,10 +115,10 @@ absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind ki
 
 absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
                                                                 const MessageId& id) {
-  const auto value = impl_->GetOne(EncodeLocatorKey(shard, id));
-  if (!value.ok()) return value.status();
-  if (!value->has_value()) return std::optional<Locator>();
-  return DecodeLocator(**value);
+  const auto own = impl_->GetOne(EncodeLocatorKey(shard, id));
+  if (!own.ok()) return own.status();
+  if (own->has_value()) return ReadTraceRow(id, **own, id);
+  return FindTrace(impl_->damage(), shard, id, OnDamage::kFail);
 }
 
 absl::Status RocksDbStore::ReadCounts(uint16_t shard, TopicId topic, CountLevel level,

@@ -161,13 +161,13 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database) {
 
 absl::Status UpgradeToVersion5(RocksDbDatabase* database) { return DayUpgrade(database).Run(); }
 
-absl::Status UpgradeToVersion6(RocksDbDatabase* database) {
+absl::Status UpgradeToNewest(RocksDbDatabase* database) {
   rocksdb::WriteBatch batch;
   rocksdb::Status status = database->BeginBatch(&batch);
   if (!status.ok()) return FromRocksDb(status, "begin a write");
   batch
       .Put(database->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
-           EncodeNumber(6))
+           EncodeNumber(kFormatVersion))
       .PermitUncheckedError();
   return FromRocksDb(database->Write(&batch, /*sync=*/true), "write the upgrade");
 }

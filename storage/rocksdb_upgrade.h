@@ -26,8 +26,8 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 // counters and the memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion5(RocksDbDatabase* database);
 
-// From version 5 to 6: writes only the new version, synced, because what version 6 added was absent
-// before. REQUIRES: there is no other writer.
-absl::Status UpgradeToVersion6(RocksDbDatabase* database);
+// Writes the newest version, because what came after version 5 is read beside the older forms.
+// REQUIRES: UpgradeToVersion5 is done. Synced.
+absl::Status UpgradeToNewest(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

@@ -20,6 +20,7 @@
 #include "storage/day_counts.h"
 #include "storage/file_system.h"
 #include "storage/key_text.h"
+#include "storage/locator.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_range.h"
@@ -243,7 +244,7 @@ class Verifier {
       case ColumnFamily::kIndex:
         return DecodeIndexKey(key).has_value() && DecodeIndexEntry(value).ok();
       case ColumnFamily::kLocators:
-        return DecodeLocator(value).ok();
+        return DecodeTrace(key, value);
       case ColumnFamily::kCounts:
         return DecodeCount(key, value);
       case ColumnFamily::kObjects:
@@ -252,6 +253,11 @@ class Verifier {
         return DecodeProgressKey(key).has_value() && DecodeProgress(value).has_value();
     }
     return false;
+  }
+
+  static bool DecodeTrace(absl::string_view key, absl::string_view value) {
+    const std::optional<MessageId> id = DecodeLocatorKey(key);
+    return id.has_value() && ReadTraceRow(*id, value, *id).ok();
   }
 
   bool DecodeMessage(absl::string_view key, absl::string_view value) {

@@ -60,7 +60,7 @@ enum class RecordType : uint8_t {
   // bytes).
   kIndex = 9,
   // Stores the locator of a message that was moved or has ended. Uses shard, key.id, value
-  // (EncodeLocator's bytes).
+  // (the bytes of EncodeLocator or AddTombstone).
   kLocator = 10,
   // Stores an object. Uses shard, kind (ObjectKind), name, value.
   kObject = 12,

@@ -16,8 +16,10 @@ absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint
   if (!tombstone.key.empty()) {
     if (absl::Status status = EndKey(key.id, tombstone, durability); !status.ok()) return status;
   }
-  // A moved message may have a locator, which must not point to the erased record.
-  if (retention_ms > 0 || tombstone.revision > 0) {
+  if (tombstone.revision == 0) {
+    if (retention_ms > 0) writer_->PutTombstone(key.id, tombstone, durability);
+  } else {
+    // A moved message may have a locator, which must not point to the erased record.
     writer_->PutLocator(key.id, {.due_ms = 0, .tombstone = std::move(tombstone)}, durability);
   }
   return absl::OkStatus();

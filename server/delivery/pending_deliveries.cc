@@ -5,6 +5,13 @@
 #include "storage/message_record.h"
 
 namespace duetime::delivery {
+namespace {
+
+// The revision of a message whose record cannot be read. It may have a locator, which the tombstone
+// must replace.
+constexpr uint64_t kMayBeMoved = 1;
+
+}  // namespace
 
 EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscription* subscription) {
   DT_CHECK(subscription != nullptr);
@@ -137,6 +144,7 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
   // A damaged record is still handed out. The code that decodes it refuses it.
   if (!storage::DecodeMessageHeader(record, &header).ok() ||
       !storage::MessageHead(record, &head).ok()) {
+    details_[index].revision = kMayBeMoved;
     return;
   }
   DT_CHECK_LE(head.size(), record.size());
@@ -146,7 +154,10 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
   const bool keyed = (header.flags & storage::MessageFlags::kKeyed) != 0;
   if (!keyed && !storage::MayBeRevised(head)) return;
   storage::MessageRecord decoded;
-  if (!storage::DecodeMessageHead(head, &decoded).ok()) return;
+  if (!storage::DecodeMessageHead(head, &decoded).ok()) {
+    details_[index].revision = kMayBeMoved;
+    return;
+  }
   details_[index] = {.key = std::string(decoded.key), .revision = decoded.revision};
 }
 

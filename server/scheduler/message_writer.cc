@@ -61,6 +61,30 @@ void MessageWriter::PutLocator(const storage::MessageId& id, const storage::Loca
   writes_->Add(std::move(record), durability);
 }
 
+void MessageWriter::PutTombstone(const storage::MessageId& id, const storage::Tombstone& tombstone,
+                                 Durability durability) {
+  if (rows_batch_ != writes_->batches_begun()) {
+    rows_batch_ = writes_->batches_begun();
+    rows_.clear();
+  }
+  const auto add = [&id, &tombstone](std::string* row) {
+    return storage::AddTombstone(id, tombstone, row);
+  };
+  const size_t next = writes_->open_records().size();
+  const auto [it, added] = rows_.try_emplace({id.high, tombstone.topic, tombstone.state}, next);
+  if (!added) {
+    DT_CHECK(writes_->open_records().at(it->second).type == RecordType::kLocator);
+    if (writes_->ExtendValue(it->second, durability, add)) return;
+    it->second = next;
+  }
+  Record record;
+  record.type = RecordType::kLocator;
+  record.shard = shard_;
+  record.key.id = id;
+  DT_CHECK(add(&record.value));
+  writes_->Add(std::move(record), durability);
+}
+
 void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string name,
                              const storage::IndexEntry& entry, Durability durability) {
   Record record;

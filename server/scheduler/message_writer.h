@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,11 @@ class MessageWriter {
 
   void PutLocator(const storage::MessageId& id, const storage::Locator& locator,
                   storage::Durability durability);
+
+  // Writes a tombstone, in a row with others of the open batch where possible. REQUIRES: there is
+  // no locator of the message.
+  void PutTombstone(const storage::MessageId& id, const storage::Tombstone& tombstone,
+                    storage::Durability durability);
 
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
@@ -114,6 +120,10 @@ class MessageWriter {
   absl::node_hash_map<storage::TopicId, int64_t> pending_;
   // Counts the topics whose entry in pending_ begins at 0 because of damage.
   PendingRecount recount_;
+  // Where the open batch, number `rows_batch_`, has its latest row of tombstones, by the high half
+  // of the ids, the topic and the state.
+  absl::flat_hash_map<std::tuple<uint64_t, storage::TopicId, storage::EndState>, size_t> rows_;
+  uint64_t rows_batch_ = 0;
   // The topic that was counted last, because the messages of a batch are often alike.
   storage::TopicId last_topic_{};
   int64_t* last_pending_ = nullptr;

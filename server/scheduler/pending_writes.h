@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ class PendingWrites {
 
   // Adds a record to the open batch. One synced record makes the whole batch synced.
   void Add(storage::Record record, storage::Durability durability) {
-    if (durability == storage::Durability::kSynced) open_.durability = durability;
+    Need(durability);
     open_bytes_ += record.value.size();
     open_.records.push_back(std::move(record));
   }
@@ -50,6 +51,19 @@ class PendingWrites {
     open_.records[position] = std::move(record);
   }
 
+  // Extends the value of a record of the open batch: calls `extend(std::string* value)`, and
+  // returns its answer. REQUIRES: `position` < open_records().size().
+  template <typename Extend>
+  bool ExtendValue(size_t position, storage::Durability durability, Extend extend) {
+    DT_CHECK_LT(position, open_.records.size());
+    std::string& value = open_.records[position].value;
+    const size_t before = value.size();
+    if (!extend(&value)) return false;
+    open_bytes_ += value.size() - before;
+    Need(durability);
+    return true;
+  }
+
   // Adds a continuation to the open batch. It runs when every decision so far is in the journal.
   void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
 
@@ -60,8 +74,7 @@ class PendingWrites {
     continuations_.clear();
     open_.sequence = ++last_taken_;
     Batch batch = std::move(open_);
-    open_ = Batch{};
-    open_bytes_ = 0;
+    Clear();
     return batch;
   }
 
@@ -80,14 +93,15 @@ class PendingWrites {
   void Abandon(base::Now now) {
     std::vector<Continuation> continuations = std::move(continuations_);
     continuations_.clear();
-    open_ = Batch{};
-    open_bytes_ = 0;
+    Clear();
     for (Continuation& continuation : continuations) continuation(now, false);
   }
 
   const storage::RecordBatch& open_records() const { return open_.records; }
   // The bytes of their values.
   size_t open_bytes() const { return open_bytes_; }
+  // Counts the open batches. Positions in open_records() hold while it stays the same.
+  uint64_t batches_begun() const { return batches_begun_; }
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
@@ -101,7 +115,17 @@ class PendingWrites {
   bool idle() const { return taken_.empty() && open_.records.empty() && continuations_.empty(); }
 
  private:
+  void Need(storage::Durability durability) {
+    if (durability == storage::Durability::kSynced) open_.durability = durability;
+  }
+  void Clear() {
+    open_ = Batch{};
+    open_bytes_ = 0;
+    ++batches_begun_;
+  }
+
   Batch open_;
+  uint64_t batches_begun_ = 1;
   size_t open_bytes_ = 0;
   std::vector<Continuation> continuations_;
   std::deque<std::vector<Continuation>> taken_;

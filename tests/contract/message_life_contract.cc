@@ -350,6 +350,30 @@ TEST_P(MessageStoreContract, LocatorsSayWhereAMessageIsOrHowItEnded) {
   EXPECT_EQ(*store_->GetLocator(0, id), Ended(30));
 }
 
+TEST_P(MessageStoreContract, ATombstoneIsFoundInTheRowOfANeighbour) {
+  storage::Tombstone tombstone = *Ended(30).tombstone;
+  tombstone.revision = 0;
+  const auto id = [](uint64_t sequence) { return MessageId::Make(1, sequence, 0, 900); };
+  Record row = PutLocator(id(70), {});
+  row.value.clear();
+  for (const uint32_t sequence : {70u, 64u, 127u}) {
+    tombstone.attempts = sequence;
+    ASSERT_TRUE(storage::AddTombstone(id(sequence), tombstone, &row.value));
+  }
+  Append({row, PutLocator(id(66), Ended(40)), PutLocator(id(128), Ended(40))});
+  for (int i = 0; i < 2; ++i) {
+    std::vector<uint32_t> found;
+    for (uint32_t sequence = 60; sequence < 130; ++sequence) {
+      const auto locator = *store_->GetLocator(0, id(sequence));
+      if (!locator.has_value()) continue;
+      found.push_back(sequence);
+      EXPECT_EQ(locator->tombstone->attempts, locator == Ended(40) ? 3 : sequence);
+    }
+    EXPECT_THAT(found, ElementsAre(64, 66, 70, 127, 128));
+    Reopen();
+  }
+}
+
 TEST_P(MessageStoreContract, AnExpiredEntryIsUnchangedOrGone) {
   const MessageId young = MessageId::Make(1, 1, 0, 1);
   const MessageId old = MessageId::Make(1, 2, 0, 1);

@@ -431,6 +431,39 @@ TEST_F(StorageRepairTest, AnOldLocatorIsNoLoss) {
   EXPECT_TRUE(store_->Get(0, KeyOf(7)).value().has_value());
 }
 
+// As if the block with the end of the record were lost. The tombstone lies in the row of another
+// message; a row that cannot be decoded does not hide it.
+TEST_F(StorageRepairTest, AMessageWithATombstoneDoesNotComeBack) {
+  const storage::MessageId id = KeyOf(7).id;
+  const storage::MessageId other = {.high = id.high, .low = id.low ^ 1};
+  storage::Record unreadable = Make(RecordType::kLocator, 7);
+  unreadable.key.id = storage::TraceNeighbours(id).first;
+  unreadable.value = "?";
+  storage::Record row = Make(RecordType::kLocator, 7);
+  row.key.id = other;
+  const storage::Tombstone tombstone = {.state = storage::EndState::kAcked,
+                                        .topic = TopicOf(7),
+                                        .expire_ms = 100 * kNowMs,
+                                        .key = ""};
+  for (const storage::MessageId& ended : {other, id}) {
+    ASSERT_TRUE(storage::AddTombstone(ended, tombstone, &row.value));
+  }
+  // A client that repeats its request must not get a second message.
+  storage::Record request = Make(RecordType::kIndex, 7);
+  request.topic = TopicOf(7);
+  request.kind = static_cast<uint8_t>(storage::IndexKind::kRequest);
+  request.name = "request";
+  request.value = storage::EncodeIndexEntry({.id = id, .content = {}, .expire_ms = 100 * kNowMs});
+  MakeStore({Accept(7), unreadable, row, request});
+  fs::remove(dir() + "/witness");  // a loss
+  EXPECT_TRUE(absl::IsDataLoss(Repair()));
+  ASSERT_NE(store_, nullptr);
+  EXPECT_FALSE(store_->Get(0, KeyOf(7)).value().has_value());
+  EXPECT_TRUE(store_->GetLocator(0, id).value().has_value());
+  EXPECT_TRUE(
+      store_->GetIndex(0, TopicOf(7), storage::IndexKind::kRequest, "request").value().has_value());
+}
+
 TEST_F(StorageRepairTest, ATableThatIsMissingOrCannotBeOpened) {
   for (const bool missing_file : {true, false}) {
     SCOPED_TRACE(missing_file);

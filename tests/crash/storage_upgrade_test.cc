@@ -405,21 +405,34 @@ TEST_F(StorageUpgradeTest, TheCountersOfVersion4BecomeThoseOfDays) {
   CutPowerAgainAndAgain(original.path());
 }
 
-// An older program must refuse a directory that may hold what version 6 added.
-TEST_F(StorageUpgradeTest, Version5GetsTheNewVersionAlone) {
-  const TempDirectory original;
-  MakeDirectory(original, Version5());
-  Copy copy(original.path());
+// An older program must refuse a directory that may hold what versions 6 and 7 added.
+TEST_F(StorageUpgradeTest, Versions5And6GetTheNewVersionAlone) {
+  constexpr size_t kTraces = 4;
+  const storage::Locator ended = {
+      .due_ms = 0,
+      .tombstone = storage::Tombstone{.state = storage::EndState::kAcked, .end_ms = 5, .key = "k"}};
   const BucketCount minute{.start_ms = 3 * storage::kMinuteMs, .messages = 1, .bytes = 40};
-  // The second start refuses a database whose version is older than the witness's.
-  for (int start = 0; start < 2; ++start) {
-    auto store = copy.Open();
-    ASSERT_TRUE(store.ok()) << store.status();
-    Counters stored = Stored(store->get());
-    EXPECT_EQ((stored[{2, TopicOf(8), CountLevel::kMinute, minute.start_ms}]), minute);
-    EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
-    ASSERT_TRUE((*store)->Close().ok());
-    EXPECT_EQ(copy.ReadWitness().format_version, 6u);
+  for (const uint32_t version : {5u, 6u}) {
+    SCOPED_TRACE(version);
+    const TempDirectory original;
+    OldDatabase old = Version5();
+    old.version = version;
+    ASSERT_EQ(old.families[kTraces], "traces");
+    old.entries.emplace_back(kTraces, storage::EncodeLocatorKey(2, kListed.id),
+                             storage::EncodeLocator(ended));
+    MakeDirectory(original, old);
+    Copy copy(original.path());
+    // The second start refuses a database whose version is older than the witness's.
+    for (int start = 0; start < 2; ++start) {
+      auto store = copy.Open();
+      ASSERT_TRUE(store.ok()) << store.status();
+      Counters stored = Stored(store->get());
+      EXPECT_EQ((stored[{2, TopicOf(8), CountLevel::kMinute, minute.start_ms}]), minute);
+      EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
+      EXPECT_EQ(*(*store)->GetLocator(2, kListed.id), ended);
+      ASSERT_TRUE((*store)->Close().ok());
+      EXPECT_EQ(copy.ReadWitness().format_version, 7u);
+    }
   }
 }
 

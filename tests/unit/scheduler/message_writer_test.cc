@@ -2,6 +2,7 @@
 #include "server/scheduler/message_writer.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -202,6 +203,44 @@ TEST_F(MessageWriterTest, ObjectsAndLocatorsReachTheStore) {
   writer_.RemoveObject(storage::ObjectKind::kOperation, "absent", Durability::kSynced);
   Commit();
   EXPECT_FALSE(store_.GetObject(storage::ObjectKind::kOperation, 0, "op")->has_value());
+}
+
+// Each end erases its message first.
+TEST_F(MessageWriterTest, TombstonesOfNeighboursAreOneRecord) {
+  using storage::EndState;
+  const auto id = [](uint64_t sequence) { return MessageId::Make(1, sequence, 0, 5); };
+  std::map<uint64_t, storage::Tombstone> ended;
+  const auto end = [&](uint64_t sequence, EndState how, Durability durability, size_t key_bytes) {
+    storage::Tombstone& tombstone = ended[sequence];
+    tombstone.state = how;
+    tombstone.topic = kOther;
+    tombstone.expire_ms = 9;
+    tombstone.key = std::string(key_bytes, 'k');
+    writer_.Erase({.due_ms = 5, .id = id(sequence)}, kOther, 1, durability);
+    writer_.PutTombstone(id(sequence), tombstone, durability);
+  };
+  end(1, EndState::kAcked, Durability::kBuffered, 0);
+  const size_t bytes = writes_.open_bytes();
+  end(64, EndState::kAcked, Durability::kBuffered, 0);  // the next high half
+  end(3, EndState::kCancelled, Durability::kBuffered, 0);
+  end(2, EndState::kAcked, Durability::kSynced, 5000);  // in the row of 1, which is full now
+  EXPECT_GT(writes_.open_bytes(), bytes + 5000);
+  end(4, EndState::kAcked, Durability::kBuffered, 0);
+  end(5, EndState::kAcked, Durability::kBuffered, 0);  // in the row of 4
+  PendingWrites::Batch batch = Commit();
+  EXPECT_EQ(batch.durability, Durability::kSynced);
+  EXPECT_EQ(Count(batch, RecordType::kLocator), 4u);
+  end(6, EndState::kAcked, Durability::kBuffered, 0);
+  EXPECT_EQ(Count(Commit(), RecordType::kLocator), 1u);
+  for (const auto& [sequence, tombstone] : ended) {
+    const auto found = *store_.GetLocator(0, id(sequence));
+    ASSERT_TRUE(found.has_value()) << sequence;
+    EXPECT_EQ(found->tombstone, tombstone) << sequence;
+  }
+  end(7, EndState::kAcked, Durability::kBuffered, 0);
+  writes_.Abandon({});
+  end(8, EndState::kAcked, Durability::kBuffered, 0);
+  EXPECT_EQ(Count(Commit(), RecordType::kLocator), 1u);
 }
 
 TEST_F(MessageWriterTest, AStoreThatCannotBeReadIsAnError) {

@@ -61,6 +61,21 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
     encoder.Add((kDueMs - DayOf(kDueMs)) / kMinuteMs, delta);
     return Hex(encoder.bytes());
   };
+  std::string two_ended;
+  Tombstone ended = {.state = EndState::kAcked,
+                     .topic = kExampleTopic,
+                     .attempts = 1,
+                     .payload_bytes = 5,
+                     .deliver_ms = kDueMs,
+                     .accept_ms = kAcceptMs,
+                     .fire_ms = kDueMs + 1,
+                     .dispatch_ms = kDueMs + 2,
+                     .end_ms = kDueMs + 3,
+                     .expire_ms = kDueMs + 4,
+                     .key = "order-17"};
+  ASSERT_TRUE(AddTombstone(key.id, ended, &two_ended));
+  ended.key = "";
+  ASSERT_TRUE(AddTombstone(MessageId::Make(3, 6, 8192, kDueMs), ended, &two_ended));
   const auto change = [](const CountDelta& delta) {
     const auto bytes = EncodeCountDelta(delta);
     return Hex(absl::string_view(bytes.data(), bytes.size()));
@@ -155,6 +170,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                                  .revision = 3,
                                                  .redelivery_stopped = true,
                                                  .key = "order-17"}}))},
+      {"traces value, two ended alike", Hex(two_ended)},
       {"counts key, topic", Hex(CountKey(kShard, kExampleTopic).bytes())},
       {"counts key, day", Hex(DayKey(kShard, kExampleTopic, DayOf(kDueMs)).bytes())},
       {"counts value", change({.messages = 1, .bytes = 52})},

@@ -3,13 +3,20 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
 namespace duetime::storage {
 namespace {
 
+constexpr uint32_t kMax32 = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
+
+// Ids with the same high half.
+const MessageId kId = MessageId::Make(/*epoch=*/1, /*sequence=*/64, /*slot=*/5, /*due_ms=*/700);
+const MessageId kNeighbour = MessageId::Make(1, 127, 9, MessageId::kDueMax);
 
 Tombstone FullTombstone() {
   return {.state = EndState::kSkipped,
@@ -55,18 +62,85 @@ TEST(LocatorTest, LocatorsComeBack) {
         Locator{.due_ms = 0, .tombstone = least}, Locator{.due_ms = 0, .tombstone = dropped},
         Locator{.due_ms = 0, .tombstone = FullTombstone()}}) {
     const std::string bytes = EncodeLocator(locator);
-    const auto decoded = DecodeLocator(bytes);
+    const auto decoded = ReadTraceRow(kId, bytes, kId);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(*decoded, locator);
+    EXPECT_EQ(*ReadTraceRow(kId, bytes, kNeighbour), std::nullopt);
     EXPECT_EQ(ExpireTimeOf(bytes),
               locator.tombstone.has_value() ? locator.tombstone->expire_ms : 0);
   }
 }
 
 TEST(LocatorTest, TheDueTimeOfAnEndedMessageIsNotKept) {
-  const auto decoded = DecodeLocator(EncodeLocator({.due_ms = 9, .tombstone = FullTombstone()}));
-  ASSERT_TRUE(decoded.ok());
-  EXPECT_EQ(decoded->due_ms, 0u);
+  const std::string bytes = EncodeLocator({.due_ms = 9, .tombstone = FullTombstone()});
+  EXPECT_EQ((*ReadTraceRow(kId, bytes, kId))->due_ms, 0u);
+}
+
+// Tombstones that may share a row.
+Tombstone Unchanged(uint32_t number) {
+  Tombstone tombstone = FullTombstone();
+  tombstone.revision = 0;
+  tombstone.attempts = number;
+  tombstone.payload_bytes = kMax32 - number;
+  tombstone.deliver_ms = 700 + number;
+  tombstone.accept_ms = 600;
+  tombstone.fire_ms = number % 2 == 0 ? 0 : kMax64;
+  tombstone.dispatch_ms = number % 3 == 0 ? 0 : 800;
+  tombstone.key = std::string(number, 'k');
+  return tombstone;
+}
+
+TEST(LocatorTest, TombstonesOfNeighboursShareARow) {
+  std::string row;
+  std::vector<std::pair<MessageId, Tombstone>> ended;
+  for (uint32_t i = 0; i < 10; ++i) {
+    // Not in the order of the ids.
+    const MessageId id = MessageId::Make(1, 64 + i * 37 % 64, i, i == 3 ? MessageId::kDueMax : i);
+    ended.emplace_back(id, Unchanged(i));
+    ASSERT_TRUE(AddTombstone(id, ended.back().second, &row));
+  }
+  const MessageId first = ended.front().first;
+  EXPECT_EQ(ExpireTimeOf(row), 5u);
+  for (const auto& [id, tombstone] : ended) {
+    EXPECT_EQ(*ReadTraceRow(first, row, id), (Locator{.due_ms = 0, .tombstone = tombstone}));
+    const auto [begin, end] = TraceNeighbours(id);
+    EXPECT_TRUE(begin <= first && first < end);
+  }
+  EXPECT_EQ(*ReadTraceRow(first, row, kNeighbour), std::nullopt);
+  // A cut is refused, or between two tombstones.
+  for (size_t size = 0; size < row.size(); ++size) {
+    const auto found = ReadTraceRow(first, row.substr(0, size), first);
+    EXPECT_TRUE(found.ok() ? (*found)->tombstone == ended.front().second
+                           : absl::IsDataLoss(found.status()));
+  }
+  EXPECT_FALSE(ReadTraceRow(ended.back().first, row, first).ok());
+  for (const auto& [at, to] : {std::pair(9, 0), {9, 7}, {10, 2}}) {
+    std::string changed = row;
+    changed[static_cast<size_t>(at)] = static_cast<char>(to);
+    EXPECT_FALSE(ReadTraceRow(first, changed, first).ok()) << at;
+  }
+}
+
+TEST(LocatorTest, OnlyMessagesThatEndedAlikeShareARow) {
+  std::string row;
+  ASSERT_TRUE(AddTombstone(kId, Unchanged(1), &row));
+  using Change = void (*)(Tombstone*);
+  for (const Change change : {
+           Change([](Tombstone* tombstone) { tombstone->state = EndState::kAcked; }),
+           Change([](Tombstone* tombstone) { tombstone->topic = TopicId{1}; }),
+           Change([](Tombstone* tombstone) { ++tombstone->end_ms; }),
+           Change([](Tombstone* tombstone) { ++tombstone->expire_ms; }),
+           Change([](Tombstone* tombstone) { tombstone->redelivery_stopped = false; }),
+       }) {
+    Tombstone other = Unchanged(2);
+    change(&other);
+    const std::string before = row;
+    EXPECT_FALSE(AddTombstone(kNeighbour, other, &row));
+    EXPECT_EQ(row, before);
+  }
+  Tombstone large = Unchanged(5000);
+  EXPECT_TRUE(AddTombstone(kNeighbour, large, &row));
+  EXPECT_FALSE(AddTombstone(kNeighbour, Unchanged(2), &row)) << "the row is full";
 }
 
 TEST(LocatorTest, UndecodableBytesAreRefused) {
@@ -81,25 +155,25 @@ TEST(LocatorTest, UndecodableBytesAreRefused) {
     refused(DecodeIndexEntry(entry.substr(0, size)).status());
   }
   for (size_t size = 0; size < moved.size(); ++size) {
-    refused(DecodeLocator(moved.substr(0, size)).status());
+    refused(ReadTraceRow(kId, moved.substr(0, size), kId).status());
   }
   for (size_t size = 0; size < ended.size(); ++size) {
-    refused(DecodeLocator(ended.substr(0, size)).status());
+    refused(ReadTraceRow(kId, ended.substr(0, size), kId).status());
   }
   refused(DecodeIndexEntry(entry + "x").status());
-  refused(DecodeLocator(moved + "x").status());
+  refused(ReadTraceRow(kId, moved + "x", kId).status());
 
   const auto changed = [](std::string bytes, size_t at, char to) {
     bytes[at] = to;
     return bytes;
   };
-  refused(DecodeIndexEntry(changed(entry, 8, 2)).status());  // version
-  refused(DecodeLocator(changed(moved, 8, 2)).status());     // version
-  refused(DecodeLocator(changed(moved, 9, 7)).status());     // state
-  refused(DecodeLocator(changed(moved, 0, 1)).status());     // expires without a tombstone
-  refused(DecodeLocator(changed(ended, 8, 0)).status());     // version
-  refused(DecodeLocator(changed(ended, 9, 7)).status());     // state
-  refused(DecodeLocator(changed(ended, 10, 2)).status());    // flags
+  refused(DecodeIndexEntry(changed(entry, 8, 2)).status());         // version
+  refused(ReadTraceRow(kId, changed(moved, 8, 3), kId).status());   // version
+  refused(ReadTraceRow(kId, changed(moved, 9, 7), kId).status());   // state
+  refused(ReadTraceRow(kId, changed(moved, 0, 1), kId).status());   // expires without a tombstone
+  refused(ReadTraceRow(kId, changed(ended, 8, 0), kId).status());   // version
+  refused(ReadTraceRow(kId, changed(ended, 9, 7), kId).status());   // state
+  refused(ReadTraceRow(kId, changed(ended, 10, 2), kId).status());  // flags
 }
 
 TEST(LocatorTest, TheExpiryNeedsItsEightBytes) {
