@@ -156,7 +156,7 @@ absl::StatusOr<Locator> DecodeLocator(absl::string_view bytes) {
 using RowHead = std::array<char, kRowHeadBytes>;
 
 RowHead EncodeRowHead(const Tombstone& tombstone) {
-  RowHead head;
+  RowHead head{};
   Writer writer(head.data());
   writer.Put(tombstone.expire_ms, kTombstoneRowVersion, static_cast<uint8_t>(tombstone.state));
   writer.Put(tombstone.redelivery_stopped ? kRedeliveryStopped : uint8_t{0});
@@ -270,7 +270,7 @@ bool AddTombstone(const MessageId& id, const Tombstone& tombstone, std::string* 
   } else if (row->size() >= kFullRowBytes || !absl::StartsWith(*row, head_bytes)) {
     return false;
   }
-  std::array<char, sizeof(uint64_t)> low;
+  std::array<char, sizeof(uint64_t)> low{};
   StoreBigEndian(id.low, low.data());
   row->append(low.data(), low.size());
   AppendVarint(tombstone.attempts, row);
