@@ -18,7 +18,7 @@
 namespace duetime::storage {
 namespace {
 
-// Version 2 may hold rows of several tombstones; the fields are those of version 1.
+// Version 2 has the fields of version 1. Its rows of tombstones can hold several messages.
 constexpr uint8_t kJournalVersion = 2;
 constexpr uint8_t kJournalVersionMin = 1;
 // version u8, kind u8, epoch u64, number u64, log u64

@@ -36,7 +36,7 @@ constexpr uint8_t kRedeliveryStopped = 1;
 // end_ms u64, then for each its low half of the id u64 (big-endian), and varints.
 constexpr uint8_t kTombstoneRowVersion = 2;
 constexpr size_t kRowHeadBytes = kLocatorHeadBytes + 1 + sizeof(uint32_t) + sizeof(uint64_t);
-// A row takes no further tombstone at this size, so that a tombstone stays cheap to read.
+// AddTombstone refuses a row of this size, because a reader decodes the whole row.
 constexpr size_t kFullRowBytes = 4096;
 
 // Writes numbers in sequence.
@@ -108,7 +108,7 @@ std::string EncodeTombstone(const Tombstone& tombstone) {
   return bytes;
 }
 
-// Takes how a message ended. Returns false for bytes that no encoder writes.
+// Sets how a message ended. Returns false for bytes that no encoder writes.
 bool SetEnd(uint8_t state, uint8_t flags, uint32_t topic, Tombstone* tombstone) {
   if (state == kMoved || state > static_cast<uint8_t>(EndState::kDropped)) return false;
   if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return false;
@@ -169,7 +169,8 @@ void AppendDifference(uint64_t value, uint64_t base, std::string* bytes) {
   AppendVarint(ZigZag(static_cast<int64_t>(value - base)), bytes);
 }
 
-// Takes what AddTombstone adds for one message from the front. Returns false for other bytes.
+// Takes one message of a row from the front. Returns false for bytes that AddTombstone does not
+// write.
 bool TakeTombstone(absl::string_view* bytes, MessageId* id, Tombstone* tombstone) {
   if (bytes->size() < sizeof(uint64_t)) return false;
   id->low = LoadBigEndian<uint64_t>(bytes->data());

@@ -91,25 +91,24 @@ std::string EncodeIndexEntry(const IndexEntry& entry);
 // DATA_LOSS for bytes that no encoder writes.
 absl::StatusOr<IndexEntry> DecodeIndexEntry(absl::string_view bytes);
 
-// A row of `traces` of one message.
+// Encodes a row of `traces` for one message.
 std::string EncodeLocator(const Locator& locator);
 
 // Adds a tombstone to a row of `traces`, or begins the row if `row` is empty. Returns false, and
 // does nothing, if the row is full or its messages ended in another way. REQUIRES: the revision is
 // 0, and `id` has the same high half as the id of the row.
 //
-// A row holds the tombstones of messages that ended alike: in the same state and topic, at the same
-// time, with the same expiry. Its id is that of the message that was added first. Acks of messages
-// that were accepted one after the other and are due one after the other thus cost one row in place
-// of up to 64, the number of ids with the same high half.
+// The messages of a row have the same state, flag, topic, end time and expiry. The id of the row is
+// the id of the message that was added first. A row has at most 64 messages, because 64 ids share a
+// high half. Acks of messages that were accepted and are due in the same order share rows.
 bool AddTombstone(const MessageId& id, const Tombstone& tombstone, std::string* row);
 
-// What the row of `traces` with the id `row` tells of the message `id`: its locator or tombstone,
-// nullopt if nothing. DATA_LOSS for bytes that no encoder writes.
+// Returns the locator or tombstone of the message `id` from the row of `traces` whose id is `row`;
+// nullopt if the row has neither. DATA_LOSS for bytes that no encoder writes.
 absl::StatusOr<std::optional<Locator>> ReadTraceRow(const MessageId& row, absl::string_view bytes,
                                                     const MessageId& id);
 
-// The ids whose rows may hold the tombstone of `id`: [first, second).
+// Returns the range [first, second) of ids whose rows can hold the tombstone of `id`.
 inline std::pair<MessageId, MessageId> TraceNeighbours(const MessageId& id) {
   return {{.high = id.high, .low = 0}, {.high = id.high + 1, .low = 0}};
 }

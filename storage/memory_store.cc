@@ -466,7 +466,8 @@ absl::StatusOr<std::optional<Locator>> MemoryStore::GetLocator(uint16_t shard,
     return ReadTraceRow(id, own->second, id);
   }
   const auto [begin, end] = TraceNeighbours(id);
-  for (auto it = rows.lower_bound({shard, begin}); it != rows.lower_bound({shard, end}); ++it) {
+  const auto last = rows.lower_bound({shard, end});
+  for (auto it = rows.lower_bound({shard, begin}); it != last; ++it) {
     auto found = ReadTraceRow(it->first.second, it->second, id);
     if (!found.ok() || found->has_value()) return found;
   }

@@ -218,8 +218,8 @@ class MessageStore {
                                  const NameRange& names, size_t limit,
                                  std::vector<IndexRef>* entries) = 0;
 
-  // Reads the locator of a message that was moved or has ended. A row that cannot be decoded is an
-  // error for each message that it may be about, at most 64.
+  // Reads the locator of a message that was moved or has ended. An undecodable row is an
+  // error for each of the up to 64 messages whose tombstone it can hold.
   virtual absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard,
                                                             const MessageId& id) = 0;
 

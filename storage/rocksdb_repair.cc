@@ -63,7 +63,6 @@ class ShardGuess {
 absl::StatusOr<uint16_t> ShardsOfRecords(RepairSource* source) {
   // The catalog's objects, which belong to no shard, have this one.
   constexpr uint16_t kNoShard = 0xffff;
-  constexpr size_t kTraceKeyBytes = sizeof(uint16_t) + 2 * sizeof(uint64_t);
   ShardGuess guess;
   const auto read = [source](ColumnFamily family, const auto& take) {
     RangeReader range(source->tables(), family, "", LastKey(), OnDamage::kGoAround);
@@ -76,11 +75,8 @@ absl::StatusOr<uint16_t> ShardsOfRecords(RepairSource* source) {
   });
   if (!status.ok()) return status;
   status = read(ColumnFamily::kLocators, [&guess](absl::string_view key) {
-    if (key.size() != kTraceKeyBytes) return;
-    const char* const id = key.data() + sizeof(uint16_t);
-    guess.Add(
-        LoadBigEndian<uint16_t>(key.data()),
-        MessageId{LoadBigEndian<uint64_t>(id), LoadBigEndian<uint64_t>(id + sizeof(uint64_t))});
+    const std::optional<MessageId> id = DecodeLocatorKey(key);
+    if (id.has_value()) guess.Add(*DecodeShard(key), *id);
   });
   if (!status.ok()) return status;
   status = read(ColumnFamily::kObjects, [&guess](absl::string_view key) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FindTrace: where the tombstone of a message may lie in the row of another one.
+// FindTrace: finds a tombstone that lies in the row of another message.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace duetime::storage {
 
-// The locator or tombstone of `id`, from its own row or from one of the at most 63 neighbours. With
-// kFail, a row that cannot be read or decoded is an error; else it is left out.
+// Returns the locator or tombstone of `id`, from its own row or from one of up to 63 neighbours. A
+// row that cannot be read or decoded is an error with kFail; otherwise the search leaves it out.
 absl::StatusOr<std::optional<Locator>> FindTrace(TableDamage* tables, uint16_t shard,
                                                  const MessageId& id, OnDamage on_damage);
 

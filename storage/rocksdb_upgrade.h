@@ -26,8 +26,8 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 // counters and the memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion5(RocksDbDatabase* database);
 
-// Writes the newest version, because what came after version 5 is read beside the older forms.
-// REQUIRES: UpgradeToVersion5 is done. Synced.
+// From version 5 on: writes only the newest version, synced, because readers still know the older
+// forms. REQUIRES: there is no other writer.
 absl::Status UpgradeToNewest(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

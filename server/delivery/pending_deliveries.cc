@@ -7,8 +7,8 @@
 namespace duetime::delivery {
 namespace {
 
-// The revision of a message whose record cannot be read. It may have a locator, which the tombstone
-// must replace.
+// The revision of a message whose record cannot be read. The message may have a locator, which its
+// tombstone must replace.
 constexpr uint64_t kMayBeMoved = 1;
 
 }  // namespace

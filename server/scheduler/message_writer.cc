@@ -53,12 +53,7 @@ void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
 
 void MessageWriter::PutLocator(const storage::MessageId& id, const storage::Locator& locator,
                                Durability durability) {
-  Record record;
-  record.type = RecordType::kLocator;
-  record.shard = shard_;
-  record.key.id = id;
-  record.value = storage::EncodeLocator(locator);
-  writes_->Add(std::move(record), durability);
+  AddTrace(id, storage::EncodeLocator(locator), durability);
 }
 
 void MessageWriter::PutTombstone(const storage::MessageId& id, const storage::Tombstone& tombstone,
@@ -77,11 +72,17 @@ void MessageWriter::PutTombstone(const storage::MessageId& id, const storage::To
     if (writes_->ExtendValue(it->second, durability, add)) return;
     it->second = next;
   }
+  std::string row;
+  DT_CHECK(add(&row));
+  AddTrace(id, std::move(row), durability);
+}
+
+void MessageWriter::AddTrace(const storage::MessageId& id, std::string row, Durability durability) {
   Record record;
   record.type = RecordType::kLocator;
   record.shard = shard_;
   record.key.id = id;
-  DT_CHECK(add(&record.value));
+  record.value = std::move(row);
   writes_->Add(std::move(record), durability);
 }
 

@@ -55,8 +55,8 @@ class MessageWriter {
   void PutLocator(const storage::MessageId& id, const storage::Locator& locator,
                   storage::Durability durability);
 
-  // Writes a tombstone, in a row with others of the open batch where possible. REQUIRES: there is
-  // no locator of the message.
+  // Writes a tombstone, where possible into a row that the open batch already has. REQUIRES: the
+  // message has no locator.
   void PutTombstone(const storage::MessageId& id, const storage::Tombstone& tombstone,
                     storage::Durability durability);
 
@@ -101,6 +101,7 @@ class MessageWriter {
   absl::Status BeginWaitingCounts();
 
  private:
+  void AddTrace(const storage::MessageId& id, std::string row, storage::Durability durability);
   void AddObject(storage::RecordType type, storage::ObjectKind kind, std::string name,
                  std::string value, storage::Durability durability);
   void Count(storage::TopicId topic, const storage::MessageKey& key, int64_t messages);
@@ -120,8 +121,8 @@ class MessageWriter {
   absl::node_hash_map<storage::TopicId, int64_t> pending_;
   // Counts the topics whose entry in pending_ begins at 0 because of damage.
   PendingRecount recount_;
-  // Where the open batch, number `rows_batch_`, has its latest row of tombstones, by the high half
-  // of the ids, the topic and the state.
+  // The positions of the latest rows of tombstones in the open batch, whose number is
+  // `rows_batch_`. Key: the high half of the ids, the topic and the state.
   absl::flat_hash_map<std::tuple<uint64_t, storage::TopicId, storage::EndState>, size_t> rows_;
   uint64_t rows_batch_ = 0;
   // The topic that was counted last, because the messages of a batch are often alike.

@@ -100,7 +100,7 @@ class PendingWrites {
   const storage::RecordBatch& open_records() const { return open_.records; }
   // The bytes of their values.
   size_t open_bytes() const { return open_bytes_; }
-  // Counts the open batches. Positions in open_records() hold while it stays the same.
+  // The number of batches begun. It changes when positions in open_records() become invalid.
   uint64_t batches_begun() const { return batches_begun_; }
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
