@@ -88,12 +88,16 @@ export function viewTests(browser: Browser, site: Site): Test[] {
       await page.getByText("The message has ended").waitFor();
     })],
     ["a server that is gone is said, and the page goes on when it is back", () => withPage(browser, site, async (page, errors) => {
-      await page.route("**/api/duetime.v1.Admin/ServerInfo", (route) => route.fulfill({
+      const info = "**/api/duetime.v1.Admin/ServerInfo";
+      await page.route(info, (route) => route.fulfill({
         status: 503, contentType: "application/json", body: `{"error":{"code":"UNAVAILABLE","reason":"","message":"failed to connect"}}`,
       }));
       await page.getByText("failed to connect").waitFor();
-      await page.unroute("**/api/duetime.v1.Admin/ServerInfo");
+      // The server is still gone. Once it is back, the page asks by itself, and the button vanishes.
+      const asked = page.waitForRequest(info);
       await page.getByRole("button", { name: "Try again" }).first().click();
+      await asked;
+      await page.unroute(info);
       await page.getByText("serving").waitFor();
       errors.splice(0); // The browser reports each status of 503.
     })],
