@@ -22,7 +22,7 @@ using protocol::StreamId;
 namespace {
 
 // Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
-constexpr size_t kSettlesPerStep = 2000;
+constexpr size_t kSettlesPerStep = 500;
 // Leases of ended streams that one step gives back.
 constexpr size_t kGivenBackPerStep = 1000;
 // Leases and delays that one step ends.

@@ -22,7 +22,7 @@ namespace duetime::shard {
 namespace {
 
 // Messages handed out in one step.
-constexpr size_t kDeliverPerStep = 1000;
+constexpr size_t kDeliverPerStep = 250;
 
 // Smaller steps of the clock, and roundings, delay by less than this what waits for a time of the
 // wall clock.
