@@ -22,7 +22,7 @@ func beanstalkdPeer(name, durability string, flags ...string) *peer {
 		version:    []string{"beanstalkd", "-v"},
 		create:     func(s *server) [][]string { return [][]string{{"mkdir", s.data()}} },
 		serve: func(s *server) []string {
-			return append([]string{"beanstalkd", "-l", "127.0.0.1", "-p", strconv.Itoa(s.port), "-b", s.data()}, flags...)
+			return append([]string{"beanstalkd", "-l", "127.0.0.1", "-p", strconv.Itoa(s.ports[0]), "-b", s.data()}, flags...)
 		},
 		open: func(address string) (client, error) {
 			c := &beanstalkdClient{address: address, idle: make(chan *beanstalkdConn, beanstalkdConnections)}

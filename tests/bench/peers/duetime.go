@@ -19,7 +19,7 @@ func duetimePeer(program string) *peer {
 		durability: "synced before OK",
 		version:    []string{program, "--version"},
 		serve: func(s *server) []string {
-			return []string{program, "--data-dir", s.data(), "--init", "--listen", s.address(), "--metrics-listen", ""}
+			return []string{program, "--data-dir", s.data(), "--init", "--listen", s.at(0), "--metrics-listen", ""}
 		},
 		open: func(address string) (client, error) {
 			c, err := duetime.New(duetime.Options{Server: address, Timeout: 30 * time.Second, AttemptsMax: 1})

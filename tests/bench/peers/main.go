@@ -32,7 +32,7 @@ func setRunning(s *server) {
 
 func endAtSignal() {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	<-signals
 	runningMutex.Lock()
 	if running != nil {

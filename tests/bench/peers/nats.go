@@ -25,7 +25,7 @@ func natsPeer(program string) *peer {
 		serve: func(s *server) []string {
 			file := filepath.Join(s.folder, "nats.conf")
 			config := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always, max_file_store: 64GB }\n",
-				s.address(), s.data())
+				s.at(0), s.data())
 			_ = os.WriteFile(file, []byte(config), 0o644)
 			return []string{program, "--config", file}
 		},

@@ -31,6 +31,8 @@ type peer struct {
 	version    []string
 	// asUser: see server.command.
 	asUser string
+	// members is how many servers clients know, by the first of the ports; one if 0.
+	members int
 	// create returns the commands that make a new data directory.
 	create func(s *server) [][]string
 	// serve returns the command of the server.

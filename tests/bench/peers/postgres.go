@@ -35,7 +35,7 @@ func postgresPeer() *peer {
 				"--encoding", "UTF8", "--no-locale"}}
 		},
 		serve: func(s *server) []string {
-			return []string{postgresProgram("postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port),
+			return []string{postgresProgram("postgres"), "-D", s.data(), "-p", strconv.Itoa(s.ports[0]),
 				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
 		},
 		open: func(address string) (client, error) {

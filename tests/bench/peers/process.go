@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"math/rand"
 	"net"
 	"os"
 	"os/exec"
@@ -17,14 +18,27 @@ import (
 	"time"
 )
 
-// server is a process of a peer, with a directory and a port that outlive it.
+// portsEach is how many ports a server gets; most need one.
+const portsEach = 6
+
+// server is the processes of a peer, which descend from one, with a directory and ports that outlive them.
 type server struct {
 	folder string
-	port   int
+	ports  []int
 	cmd    *exec.Cmd
 }
 
-func (s *server) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+// at returns an address, by the number of its port.
+func (s *server) at(number int) string { return fmt.Sprintf("127.0.0.1:%d", s.ports[number]) }
+
+// addresses returns the first ones of this number, with commas between them.
+func (s *server) addresses(count int) string {
+	text := s.at(0)
+	for i := 1; i < count; i++ {
+		text += "," + s.at(i)
+	}
+	return text
+}
 
 func (s *server) data() string { return filepath.Join(s.folder, "data") }
 
@@ -55,15 +69,17 @@ func (s *server) command(asUser string, words []string) (*exec.Cmd, error) {
 
 // kill ends all processes of the server with SIGKILL and waits for their end.
 func (s *server) kill() {
-	if s.cmd == nil {
+	cmd := s.cmd
+	if cmd == nil {
 		return
 	}
-	tree := s.processes()
-	for _, pid := range tree {
+	// The group has children whose parent has ended, or that start now. The tree has those that left the group.
+	ends := append(s.processes(), -cmd.Process.Pid)
+	for _, pid := range ends {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	_ = s.cmd.Wait()
-	for _, pid := range tree {
+	_ = cmd.Wait()
+	for _, pid := range ends {
 		for syscall.Kill(pid, 0) == nil {
 			time.Sleep(time.Millisecond)
 		}
@@ -80,8 +96,12 @@ func statFields(pid int) []string {
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// processes returns the server's process and its descendants.
+// processes returns the server's first process and its descendants.
 func (s *server) processes() []int {
+	cmd := s.cmd
+	if cmd == nil {
+		return nil
+	}
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	children := map[int][]int{}
 	for _, folder := range folders {
@@ -91,7 +111,7 @@ func (s *server) processes() []int {
 			children[parent] = append(children[parent], pid)
 		}
 	}
-	tree := []int{s.cmd.Process.Pid}
+	tree := []int{cmd.Process.Pid}
 	for i := 0; i < len(tree); i++ {
 		tree = append(tree, children[tree[i]]...)
 	}
@@ -153,11 +173,15 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePorts returns ports on which nothing listens, from below those that the system gives to clients, so that no client takes
+// the port of a server that is down.
+func freePorts(count int) []int {
+	var ports []int
+	for port := 20000 + rand.New(rand.NewSource(time.Now().UnixNano())).Intn(10000); len(ports) < count; port++ {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			listener.Close()
+			ports = append(ports, port)
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return ports
 }

@@ -19,7 +19,7 @@ func redisPeer(fsync, durability string) *peer {
 		version:    []string{"redis-server", "--version"},
 		create:     func(s *server) [][]string { return [][]string{{"mkdir", s.data()}} },
 		serve: func(s *server) []string {
-			return []string{"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.data(),
+			return []string{"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.ports[0]), "--dir", s.data(),
 				"--save", "", "--appendonly", "yes", "--appendfsync", fsync}
 		},
 		open: func(address string) (client, error) {

@@ -28,15 +28,12 @@ func rocketmqPeer(jars string) *peer {
 		version:       []string{"find", jars, "-name", "rocketmq-broker-*.jar", "-printf", "%f\n"},
 		noBatchCancel: true,
 		serve: func(s *server) []string {
-			port, err := freePort()
-			if err != nil {
-				return []string{"false"}
-			}
+			// The broker also listens on the ports two below and one above its own.
 			names, broker := filepath.Join(s.folder, "names.conf"), filepath.Join(s.folder, "broker.conf")
-			_ = os.WriteFile(names, []byte(fmt.Sprintf("listenPort=%d\n", s.port)), 0o644)
+			_ = os.WriteFile(names, []byte(fmt.Sprintf("listenPort=%d\n", s.ports[0])), 0o644)
 			_ = os.WriteFile(broker, []byte(fmt.Sprintf("brokerClusterName=jobs\nbrokerName=jobs\nbrokerIP1=127.0.0.1\n"+
 				"listenPort=%d\nnamesrvAddr=%s\nstorePathRootDir=%s\nstorePathCommitLog=%s/commitlog\n"+
-				"flushDiskType=SYNC_FLUSH\ntimerWheelEnable=true\nwaitTimeMillsInSendQueue=10000\n", port, s.address(), s.data(), s.data())), 0o644)
+				"flushDiskType=SYNC_FLUSH\ntimerWheelEnable=true\nwaitTimeMillsInSendQueue=10000\n", s.ports[3], s.at(0), s.data(), s.data())), 0o644)
 			java := "java -Duser.home='" + s.folder + "' -cp '" + jars + "/*' "
 			return []string{"env", "ROCKETMQ_HOME=" + s.folder, "bash", "-c",
 				java + "-Xmx128m org.apache.rocketmq.namesrv.NamesrvStartup -c '" + names + "' & exec " +

@@ -50,12 +50,8 @@ func run(p *peer, sizes sizes, parent string, seed int64) (map[string]float64, e
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	l := &life{peer: p, sizes: sizes, server: &server{folder: folder, port: port}, random: rand.New(rand.NewSource(seed)),
-		results: map[string]float64{}}
+	l := &life{peer: p, sizes: sizes, server: &server{folder: folder, ports: freePorts(portsEach)},
+		random: rand.New(rand.NewSource(seed)), results: map[string]float64{}}
 	setRunning(l.server)
 	defer func() {
 		if l.client != nil {
@@ -94,12 +90,17 @@ func (l *life) start() error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	// A signal ends the server that runs. After it nothing may start.
+	runningMutex.Lock()
+	if err = cmd.Start(); err == nil {
+		l.server.cmd = cmd
+	}
+	runningMutex.Unlock()
+	if err != nil {
 		return err
 	}
-	l.server.cmd = cmd
 	for end := time.Now().Add(deliveryMost); ; time.Sleep(2 * time.Millisecond) {
-		if l.client, err = l.peer.open(l.server.address()); err == nil {
+		if l.client, err = l.peer.open(l.server.addresses(l.peer.members)); err == nil {
 			return nil
 		}
 		l.client = nil
