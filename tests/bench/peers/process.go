@@ -132,6 +132,21 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
+// written returns the bytes that all processes gave to the disk. The kernel adds those of an ended child to its parent's.
+func (s *server) written() int64 {
+	var sum int64
+	for _, pid := range s.processes() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		for _, line := range strings.Split(string(text), "\n") {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "write_bytes:" {
+				count, _ := strconv.ParseInt(fields[1], 10, 64)
+				sum += count
+			}
+		}
+	}
+	return sum
+}
+
 // memory returns the bytes in memory of all processes; pages that they share count once.
 func (s *server) memory() int64 {
 	var sum int64

@@ -154,8 +154,9 @@ func report(rows []*row, head []string) string {
 		{"burst", []string{"burst p50 ms", "burst p99 ms", "burst p99.9 ms"}},
 		{"steady", []string{"steady p50 ms", "steady p99 ms", "steady p99.9 ms"}},
 		{"early", []string{"early"}}, {"delivered again", []string{"repeats"}}})
-	section("Bytes per pending message, and a start after kill -9", []column{
+	section("Bytes per message, and a start after kill -9", []column{
 		{"pending", []string{"pending"}}, {"memory", []string{"memory each"}}, {"disk", []string{"disk each"}},
+		{"written, accept batches", []string{"accept batches written each"}}, {"written, a burst from accept to ack", []string{"burst written each"}},
 		{"pending at the kill", []string{"pending at kill"}}, {"start to first delivery, ms", []string{"kill to first delivery ms"}}})
 	for _, row := range rows {
 		for _, err := range row.Errors {

@@ -110,16 +110,24 @@ func (l *life) start() error {
 	}
 }
 
-// measured runs work, which returns its count of operations, and records rate and CPU of each.
+// measured runs work, which returns its count of operations, and records the rate, and CPU and written bytes of each.
 func (l *life) measured(name string, work func() (int, error)) error {
-	server, own, began := l.server.cpu(), ownCPU(), time.Now()
+	written, server, own, began := l.server.written(), l.server.cpu(), ownCPU(), time.Now()
 	count, err := work()
 	if err != nil || count == 0 {
 		return fmt.Errorf("%s: %d done: %w", name, count, err)
 	}
 	l.results[name] = float64(count) / time.Since(began).Seconds()
 	l.recordCPU(name, count, server, own)
+	l.recordWritten(name, count, written)
 	return nil
+}
+
+func (l *life) recordWritten(name string, count int, before int64) {
+	// Nothing, if the system does not tell it.
+	if written := l.server.written() - before; written > 0 {
+		l.results[name+" written each"] = float64(written) / float64(count)
+	}
 }
 
 func (l *life) recordCPU(name string, count int, server, own time.Duration) {
@@ -311,6 +319,7 @@ func (l *life) burst() error {
 		count = most / batchSize * batchSize
 	}
 	due := time.Now().Add(time.Duration(2*float64(count)/rate*1e9) + 3*time.Second).Truncate(time.Second).Add(-time.Millisecond)
+	written := l.server.written()
 	next := 0
 	var mutex sync.Mutex
 	_, err := each(batchWorkers, 2*burstMost, func(random *rand.Rand) (int, error) {
@@ -347,6 +356,7 @@ func (l *life) burst() error {
 	l.results["burst size"] = float64(count)
 	l.results["burst"] = float64(count) / (time.Since(due).Seconds())
 	l.recordCPU("burst", count, server, own)
+	l.recordWritten("burst", count, written)
 	l.recordLateness("burst", sink)
 	return nil
 }
