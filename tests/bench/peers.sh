@@ -6,8 +6,13 @@
 # (SKIP LOCKED), beanstalkd (each write synced, and by default), NATS JetStream with scheduled messages, which needs the
 # network and Go 1.26, and RocketMQ with its timer, which needs Maven Central and a JDK.
 #
+# With --replicated, the peers are systems that keep copies of each message on several machines, which are all this one here, and
+# a single duetime for comparison: a cell of two members on three brokers of Apache Kafka, which needs Maven Central and Java 17;
+# Redis with two replicas, WAIT and three sentinels; NATS JetStream with three replicas.
+#
 #   tests/bench/peers.sh                     half an hour or more; nothing else should run on the machine
 #   tests/bench/peers.sh --quick             some minutes, to see that everything works; its figures mean nothing
+#   tests/bench/peers.sh --replicated        a quarter of an hour or more, with 2 GB of memory; --quick works here, too
 #   tests/bench/peers.sh --only redis,duetime --rounds 5 --burst 1000000 --dir /mnt/disk
 #   tests/bench/peers.sh --help              all options
 #
@@ -18,6 +23,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
+# shellcheck source=deploy/cell/brokers.sh
+source deploy/cell/brokers.sh
 
 readonly logs=build/logs
 readonly programs=$PWD/build/peers/bin
@@ -27,6 +34,10 @@ readonly nats=github.com/nats-io/nats-server/v2@v2.14.10
 
 install_nats() {
   GOBIN=$programs go install "$nats"
+}
+
+install_kafka() {
+  require_java && get_kafka
 }
 
 install_rocketmq() {
@@ -57,7 +68,10 @@ main() {
   if [[ ! -x $programs/nats-server ]] && ! step "$logs/peers-nats.log" "build $nats" install_nats; then
     echo "NATS cannot be built here, with $(go version): see $logs/peers-nats.log"
   fi
-  if [[ ! -d $rocketmq ]] && ! step "$logs/peers-rocketmq.log" "fetch RocketMQ" install_rocketmq; then
+  if [[ " $* " =~ \ --?replicated\  ]]; then
+    step "$logs/peers-kafka.log" "get Apache Kafka from Maven Central, unless it is there" install_kafka ||
+      echo "Apache Kafka cannot be fetched or run here: see $logs/peers-kafka.log"
+  elif [[ ! -d $rocketmq ]] && ! step "$logs/peers-rocketmq.log" "fetch RocketMQ" install_rocketmq; then
     echo "RocketMQ cannot be fetched here: see $logs/peers-rocketmq.log"
   fi
   exec "$programs/peers" --nats-server "$programs/nats-server" --rocketmq-jars "$rocketmq" "$@"

@@ -24,7 +24,7 @@ func beanstalkdPeer(name, durability string, flags ...string) *peer {
 		serve: func(s *server) []string {
 			return append([]string{"beanstalkd", "-l", "127.0.0.1", "-p", strconv.Itoa(s.ports[0]), "-b", s.data()}, flags...)
 		},
-		open: func(address string) (client, error) {
+		open: func(address string, _ time.Duration) (client, error) {
 			c := &beanstalkdClient{address: address, idle: make(chan *beanstalkdConn, beanstalkdConnections)}
 			for i := 0; i < beanstalkdConnections; i++ {
 				conn, err := dialBeanstalkd(address)

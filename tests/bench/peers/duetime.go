@@ -21,24 +21,28 @@ func duetimePeer(program string) *peer {
 		serve: func(s *server) []string {
 			return []string{program, "--data-dir", s.data(), "--init", "--listen", s.at(0), "--metrics-listen", ""}
 		},
-		open: func(address string) (client, error) {
-			c, err := duetime.New(duetime.Options{Server: address, Timeout: 30 * time.Second, AttemptsMax: 1})
-			if err != nil {
-				return nil, err
-			}
-			// Both return what exists already.
-			_, err = c.CreateTopic(context.Background(), &pb.Topic{Name: topic})
-			if err == nil {
-				_, err = c.CreateSubscription(context.Background(), &pb.CreateSubscriptionRequest{
-					Subscription: &pb.Subscription{Topic: topic, Name: "default"}})
-			}
-			if err != nil {
-				c.Close()
-				return nil, err
-			}
-			return &duetimeClient{c}, nil
-		},
+		open: openDuetime,
 	}
+}
+
+func openDuetime(addresses string, callMost time.Duration) (client, error) {
+	c, err := duetime.New(duetime.Options{Server: addresses, Timeout: callMost, AttemptsMax: 1})
+	if err != nil {
+		return nil, err
+	}
+	// Calls to a cell wait for a leader, while the pauses between attempts to connect grow.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	// Both return what exists already.
+	_, err = c.CreateTopic(ctx, &pb.Topic{Name: topic})
+	if err == nil {
+		_, err = c.CreateSubscription(ctx, &pb.CreateSubscriptionRequest{Subscription: &pb.Subscription{Topic: topic, Name: "default"}})
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &duetimeClient{c}, nil
 }
 
 type duetimeClient struct{ *duetime.Client }

@@ -120,6 +120,8 @@ func mainError() error {
 	duetimed := flag.String("duetimed", "build/release/server/duetimed", "the daemon")
 	natsServer := flag.String("nats-server", "nats-server", "the NATS server")
 	rocketJars := flag.String("rocketmq-jars", "build/peers/rocketmq", "the folder with RocketMQ's jars")
+	cell := flag.String("cell", "tests/bench/peers/cell.sh", "the script that starts a cell")
+	replicated := flag.Bool("replicated", false, "peers with several copies of each message, beside a single duetime")
 	out := flag.String("out", "build/peers", "where results.json, results.md and results.svg go")
 	folder := flag.String("dir", "/var/tmp", "where the servers' data go: on a real disk, open to the user postgres")
 	only := flag.String("only", "", "peers whose names contain one of these words, separated by commas; empty: all")
@@ -134,36 +136,18 @@ func mainError() error {
 	if *quick {
 		size, *rounds = sizes{Seconds: 1, Pending: 20000, Burst: 5000, SteadyRate: 500, SteadySeconds: 2, Settle: 1}, 1
 	}
-	program, err := filepath.Abs(*duetimed)
-	if err != nil {
-		return err
-	}
-	all := []*peer{
-		duetimePeer(program),
-		redisPeer("always", "synced before OK"),
-		postgresPeer(),
-		beanstalkdPeer("beanstalkd, sync always", "synced before OK", "-f0"),
-		natsPeer(*natsServer),
-		rocketmqPeer(*rocketJars),
-		redisPeer("everysec", "synced within 1 s after OK"),
-		beanstalkdPeer("beanstalkd, default", "synced within 50 ms after OK"),
-	}
-	var peers []*peer
-	rows := map[*peer]*row{}
-	var list []*row
-	for _, p := range all {
-		if !named(p.name, *only) {
-			continue
+	for _, program := range []*string{duetimed, cell} {
+		found, err := filepath.Abs(*program)
+		if err != nil {
+			return err
 		}
-		version := versionOf(p)
-		if version == "" {
-			fmt.Printf("%s is left out: not found by %q\n", p.name, strings.Join(p.version, " "))
-			continue
-		}
-		peers = append(peers, p)
-		rows[p] = &row{Peer: p.name, Durability: p.durability, Version: version}
-		list = append(list, rows[p])
+		*program = found
 	}
+	all := singlePeers(*duetimed, *natsServer, *rocketJars)
+	if *replicated {
+		all = []*peer{duetimePeer(*duetimed), cellPeer(*duetimed, *cell), redisReplicatedPeer(), natsReplicatedPeer(*natsServer)}
+	}
+	peers, rows := installed(all, *only)
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
@@ -177,33 +161,70 @@ func mainError() error {
 	for round := 0; round < *rounds; round++ {
 		for i := range peers {
 			// Each round begins with another peer.
-			p := peers[(i+round)%len(peers)]
-			began := time.Now()
-			results, err := run(p, size, *folder, int64(round+1))
-			if len(results) > 0 {
-				rows[p].Runs = append(rows[p].Runs, results)
-			}
-			if err != nil {
+			next := (i + round) % len(peers)
+			if !rows[next].add(peers[next], round+1, size, *folder) {
 				failed++
-				rows[p].Errors = append(rows[p].Errors, err.Error())
-				fmt.Printf("round %d, %s failed: %v\n", round+1, p.name, err)
-				continue
 			}
-			fmt.Printf("round %d, %s: %.0f s\n", round+1, p.name, time.Since(began).Seconds())
 		}
-		for _, row := range list {
+		for _, row := range rows {
 			row.summarize()
 		}
 		// After each round, so that an interrupted run is not lost.
-		if err := write(*out, text, size, list); err != nil {
+		if err := write(*out, text, size, rows); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("\n%s\nwritten to %s: results.md, results.json, results.svg\n", report(list, text), *out)
+	fmt.Printf("\n%s\nwritten to %s: results.md, results.json, results.svg\n", report(rows, text), *out)
 	if failed > 0 {
 		return fmt.Errorf("%d runs failed", failed)
 	}
 	return nil
+}
+
+func singlePeers(duetimed, natsServer, rocketJars string) []*peer {
+	return []*peer{
+		duetimePeer(duetimed),
+		redisPeer("always", "synced before OK"),
+		postgresPeer(),
+		beanstalkdPeer("beanstalkd, sync always", "synced before OK", "-f0"),
+		natsPeer(natsServer),
+		rocketmqPeer(rocketJars),
+		redisPeer("everysec", "synced within 1 s after OK"),
+		beanstalkdPeer("beanstalkd, default", "synced within 50 ms after OK"),
+	}
+}
+
+// installed returns the peers that are wanted and can run, and a row for each.
+func installed(all []*peer, only string) (peers []*peer, rows []*row) {
+	for _, p := range all {
+		if !named(p.name, only) {
+			continue
+		}
+		version := versionOf(p)
+		if version == "" {
+			fmt.Printf("%s is left out: not found by %q\n", p.name, strings.Join(p.version, " "))
+			continue
+		}
+		peers = append(peers, p)
+		rows = append(rows, &row{Peer: p.name, Durability: p.durability, Version: version})
+	}
+	return peers, rows
+}
+
+// add runs one life of the peer, and returns whether it came to its end.
+func (r *row) add(p *peer, round int, size sizes, folder string) bool {
+	began := time.Now()
+	results, err := run(p, size, folder, int64(round))
+	if len(results) > 0 {
+		r.Runs = append(r.Runs, results)
+	}
+	if err != nil {
+		r.Errors = append(r.Errors, err.Error())
+		fmt.Printf("round %d, %s failed: %v\n", round, p.name, err)
+		return false
+	}
+	fmt.Printf("round %d, %s: %.0f s\n", round, p.name, time.Since(began).Seconds())
+	return true
 }
 
 func named(name, only string) bool {

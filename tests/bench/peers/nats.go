@@ -29,36 +29,46 @@ func natsPeer(program string) *peer {
 			_ = os.WriteFile(file, []byte(config), 0o644)
 			return []string{program, "--config", file}
 		},
-		open: func(address string) (client, error) {
-			conn, err := nats.Connect("nats://"+address, nats.MaxReconnects(0))
-			if err != nil {
-				return nil, err
-			}
-			js, err := conn.JetStream(nats.PublishAsyncMaxPending(16*takeMost), nats.MaxWait(30*time.Second))
-			if err == nil {
-				// The library of this version does not know allow_msg_schedules.
-				var answer *nats.Msg
-				answer, err = conn.Request("$JS.API.STREAM.CREATE.jobs", []byte(`{"name": "jobs", "subjects": ["at.>", "due"],
-					"retention": "workqueue", "storage": "file", "allow_msg_schedules": true}`), 30*time.Second)
-				if err == nil && strings.Contains(string(answer.Data), `"error"`) {
-					err = errors.New(string(answer.Data))
-				}
-			}
-			if err != nil {
-				conn.Close()
-				return nil, err
-			}
-			return &natsClient{conn: conn, js: js, prefix: "at." + strconv.FormatInt(time.Now().UnixNano(), 36) + "."}, nil
-		},
+		open: func(address string, callMost time.Duration) (client, error) { return openNATS(address, 1, callMost) },
 	}
+}
+
+func openNATS(addresses string, copies int, callMost time.Duration) (client, error) {
+	options, openMost := []nats.Option{nats.MaxReconnects(0)}, callMost
+	if copies > 1 {
+		// Without a leader there is no answer.
+		openMost = time.Second
+		options = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0)}
+	}
+	conn, err := nats.Connect(addresses, options...)
+	if err != nil {
+		return nil, err
+	}
+	js, err := conn.JetStream(nats.PublishAsyncMaxPending(16*takeMost), nats.MaxWait(callMost))
+	if err == nil {
+		// The library of this version does not know allow_msg_schedules.
+		request := fmt.Sprintf(`{"name": "jobs", "subjects": ["at.>", "due"], "retention": "workqueue", "storage": "file",
+			"num_replicas": %d, "allow_msg_schedules": true}`, copies)
+		var answer *nats.Msg
+		answer, err = conn.Request("$JS.API.STREAM.CREATE.jobs", []byte(request), openMost)
+		if err == nil && strings.Contains(string(answer.Data), `"error"`) {
+			err = errors.New(string(answer.Data))
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &natsClient{conn: conn, js: js, callMost: callMost, prefix: "at." + strconv.FormatInt(time.Now().UnixNano(), 36) + "."}, nil
 }
 
 // natsClient gives each message a subject of its own, because a schedule replaces the one before on its subject.
 type natsClient struct {
-	conn   *nats.Conn
-	js     nats.JetStreamContext
-	prefix string
-	last   int64
+	conn     *nats.Conn
+	js       nats.JetStreamContext
+	callMost time.Duration
+	prefix   string
+	last     int64
 }
 
 func (c *natsClient) close() { c.conn.Close() }
@@ -77,12 +87,15 @@ func (c *natsClient) schedule(jobs []job) ([]string, error) {
 		}
 	}
 	ids := make([]string, len(jobs))
+	late := time.After(c.callMost)
 	for i, future := range futures {
 		select {
 		case ack := <-future.Ok():
 			ids[i] = strconv.FormatUint(ack.Sequence, 10)
 		case err := <-future.Err():
 			return nil, err
+		case <-late:
+			return nil, nats.ErrTimeout
 		}
 	}
 	return ids, nil

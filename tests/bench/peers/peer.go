@@ -38,7 +38,10 @@ type peer struct {
 	// serve returns the command of the server.
 	serve func(s *server) []string
 	// open connects, and returns an error while the server is not ready. It creates the table, stream or topic if needed.
-	open func(address string) (client, error)
+	// A call may take callMost, if the peer has several copies.
+	open func(addresses string, callMost time.Duration) (client, error)
+	// leader returns a text that only the command line of the leading process has. nil: there is one copy.
+	leader func(s *server, c client) (string, error)
 	// noBatchCancel: the peer cancels one message at a time.
 	noBatchCancel bool
 }

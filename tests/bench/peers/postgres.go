@@ -38,7 +38,7 @@ func postgresPeer() *peer {
 			return []string{postgresProgram("postgres"), "-D", s.data(), "-p", strconv.Itoa(s.ports[0]),
 				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
 		},
-		open: func(address string) (client, error) {
+		open: func(address string, _ time.Duration) (client, error) {
 			pool, err := pgxpool.New(context.Background(), "postgres://peers@"+address+"/postgres?sslmode=disable&pool_max_conns=64")
 			if err != nil {
 				return nil, err

@@ -189,10 +189,10 @@ func ownCPU() time.Duration {
 }
 
 // freePorts returns ports on which nothing listens, from below those that the system gives to clients, so that no client takes
-// the port of a server that is down.
+// the port of a server that is down. deploy/cell/brokers.sh takes its ports from below 30000.
 func freePorts(count int) []int {
 	var ports []int
-	for port := 20000 + rand.New(rand.NewSource(time.Now().UnixNano())).Intn(10000); len(ports) < count; port++ {
+	for port := 30000 + rand.New(rand.NewSource(time.Now().UnixNano())).Intn(2000); len(ports) < count; port++ {
 		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			listener.Close()
 			ports = append(ports, port)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -22,44 +23,73 @@ func redisPeer(fsync, durability string) *peer {
 			return []string{"redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.ports[0]), "--dir", s.data(),
 				"--save", "", "--appendonly", "yes", "--appendfsync", fsync}
 		},
-		open: func(address string) (client, error) {
-			c := redis.NewClient(&redis.Options{Addr: address, PoolSize: 64, MaxRetries: -1, ReadTimeout: 30 * time.Second})
-			if err := c.Ping(context.Background()).Err(); err != nil {
-				c.Close()
-				return nil, err
-			}
-			return &redisClient{Client: c, prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + "-"}, nil
+		open: func(address string, callMost time.Duration) (client, error) {
+			return openRedis(redis.NewClient(&redis.Options{Addr: address, PoolSize: 64, MaxRetries: -1, ReadTimeout: callMost}), 0)
 		},
 	}
+}
+
+// openRedis makes a client whose writes wait this long for a replica, if it is not 0.
+func openRedis(conn *redis.Client, waitMost time.Duration) (client, error) {
+	c := &redisClient{Client: conn, prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + "-", waitMost: waitMost}
+	err := redisCancel.Load(context.Background(), c).Err()
+	if err == nil {
+		err = c.write(redisCommand{"PING"})
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // redisClient keeps pending ids by due time in the sorted set `due`, leased ids by the end of the lease in `lease`, and
 // payloads in the hash `body`.
 type redisClient struct {
 	*redis.Client
-	prefix string
-	last   int64
+	prefix   string
+	last     int64
+	waitMost time.Duration
 }
+
+type redisCommand []interface{}
 
 func (c *redisClient) close() { c.Close() }
 
+// write makes one transaction of the commands.
+func (c *redisClient) write(commands ...redisCommand) error {
+	ctx, pipe := context.Background(), c.Pipeline()
+	pipe.Do(ctx, "MULTI")
+	for _, command := range commands {
+		pipe.Do(ctx, command...)
+	}
+	pipe.Do(ctx, "EXEC")
+	return c.send(pipe)
+}
+
+// send sends the commands in one round trip. With replicas, a WAIT follows them, and send fails unless a replica has them.
+func (c *redisClient) send(pipe redis.Pipeliner) error {
+	var replicas *redis.Cmd
+	if c.waitMost > 0 {
+		replicas = pipe.Do(context.Background(), "WAIT", 1, c.waitMost.Milliseconds())
+	}
+	_, err := pipe.Exec(context.Background())
+	if err == nil && replicas != nil && replicas.Val() == int64(0) {
+		err = errors.New("no replica has it")
+	}
+	return err
+}
+
 func (c *redisClient) schedule(jobs []job) ([]string, error) {
 	ids := make([]string, len(jobs))
-	due := make([]redis.Z, len(jobs))
-	bodies := make([]interface{}, 0, 2*len(jobs))
+	due, bodies := redisCommand{"ZADD", "due"}, redisCommand{"HSET", "body"}
 	last := atomic.AddInt64(&c.last, int64(len(jobs)))
 	for i, job := range jobs {
 		ids[i] = c.prefix + strconv.FormatInt(last-int64(i), 36)
-		due[i] = redis.Z{Score: float64(job.due.UnixMilli()), Member: ids[i]}
+		due = append(due, job.due.UnixMilli(), ids[i])
 		bodies = append(bodies, ids[i], job.payload)
 	}
-	ctx := context.Background()
-	_, err := c.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.ZAdd(ctx, "due", due...)
-		pipe.HSet(ctx, "body", bodies...)
-		return nil
-	})
-	return ids, err
+	return ids, c.write(due, bodies)
 }
 
 // A leased message is not in `due`, so it is not cancelled and keeps its body.
@@ -78,8 +108,10 @@ func (c *redisClient) cancel(ids []string) error {
 	for i, id := range ids {
 		words[i] = id
 	}
-	count, err := redisCancel.Run(context.Background(), c, []string{"due", "body"}, words...).Int()
-	if err == nil && count != len(ids) {
+	pipe := c.Pipeline()
+	answer := redisCancel.EvalSha(context.Background(), pipe, []string{"due", "body"}, words...)
+	err := c.send(pipe)
+	if count, _ := answer.Int(); err == nil && count != len(ids) {
 		err = fmt.Errorf("cancelled %d of %d", count, len(ids))
 	}
 	return err
@@ -116,16 +148,10 @@ func (c *redisClient) consume(ctx context.Context, sink *sink) error {
 		if len(ids) == 0 {
 			return 0, nil
 		}
-		fields := make([]string, len(ids))
-		for i, id := range ids {
-			fields[i] = id.(string)
-			sink.delivered([]byte(bodies[i].(string)))
+		for _, body := range bodies {
+			sink.delivered([]byte(body.(string)))
 		}
-		_, err = c.TxPipelined(context.Background(), func(pipe redis.Pipeliner) error {
-			pipe.ZRem(context.Background(), "lease", ids...)
-			pipe.HDel(context.Background(), "body", fields...)
-			return nil
-		})
+		err = c.write(append(redisCommand{"ZREM", "lease"}, ids...), append(redisCommand{"HDEL", "body"}, ids...))
 		if err == nil {
 			sink.acked(len(ids))
 		}

@@ -195,7 +195,7 @@ func plot(rows []*row, columns []column) string {
 				width = math.Max(0, zeroIfNaN(value)/most*barWidthMax)
 			}
 			colour := "#9aa5b1"
-			if row.Peer == "duetime" {
+			if strings.HasPrefix(row.Peer, "duetime") {
 				colour = "#1f6feb"
 			}
 			fmt.Fprintf(&text, `<text x="%d" y="%d">%s</text><rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+

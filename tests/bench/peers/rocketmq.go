@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -50,7 +51,7 @@ type rocketClient struct {
 
 // openRocket sends one message, because the first one makes the topic, and because a broker that runs may not be registered
 // with the name server yet.
-func openRocket(address string) (client, error) {
+func openRocket(address string, _ time.Duration) (client, error) {
 	rlog.SetLogLevel("fatal")
 	names := primitive.NamesrvAddr{address}
 	made, err := producer.NewDefaultProducer(producer.WithNsResolver(primitive.NewPassthroughResolver(names)),

@@ -28,7 +28,8 @@ const (
 	pendingFrom  = time.Hour
 	pendingSpan  = 24 * time.Hour
 	fillMost     = 20 * time.Second
-	burstMost    = 10 * time.Second  // to accept it
+	burstMost    = 10 * time.Second // to accept it
+	callMost     = 30 * time.Second
 	deliveryMost = 120 * time.Second // after which a message is lost
 )
 
@@ -99,8 +100,16 @@ func (l *life) start() error {
 	if err != nil {
 		return err
 	}
+	return l.open(callMost)
+}
+
+// open makes a client as soon as the server answers, in place of the one before.
+func (l *life) open(callMost time.Duration) (err error) {
+	if l.client != nil {
+		l.client.close()
+	}
 	for end := time.Now().Add(deliveryMost); ; time.Sleep(2 * time.Millisecond) {
-		if l.client, err = l.peer.open(l.server.addresses(l.peer.members)); err == nil {
+		if l.client, err = l.peer.open(l.server.addresses(l.peer.members), callMost); err == nil {
 			return nil
 		}
 		l.client = nil
@@ -199,6 +208,13 @@ func (l *life) accept(workers, batch, most int, limit time.Duration) (int, error
 const noLimit = int(^uint(0) >> 1)
 
 func (l *life) accepts() error {
+	if l.peer.leader != nil {
+		// The copies find each other, and a JVM is slow until it has compiled its code.
+		if _, err := l.accept(batchWorkers, 1, noLimit, time.Duration(l.sizes.Settle)*time.Second); err != nil {
+			return err
+		}
+		l.ids = nil
+	}
 	l.results["empty memory"], l.results["empty disk"] = float64(l.server.memory()), float64(l.server.disk())
 	for _, row := range []struct {
 		name           string
