@@ -8,7 +8,8 @@
 #
 # With --replicated, the peers are systems that keep copies of each message on several machines, which are all this one here, and
 # a single duetime for comparison: a cell of two members on three brokers of Apache Kafka, which needs Maven Central and Java 17;
-# Redis with two replicas, WAIT and three sentinels; NATS JetStream with three replicas.
+# Redis with two replicas, WAIT and three sentinels; NATS JetStream with three replicas. At the end of each run the script kills
+# the process that leads, and measures how long no message is accepted.
 #
 #   tests/bench/peers.sh                     half an hour or more; nothing else should run on the machine
 #   tests/bench/peers.sh --quick             some minutes, to see that everything works; its figures mean nothing

@@ -155,6 +155,9 @@ func mainError() error {
 	if err != nil {
 		return err
 	}
+	if *replicated {
+		text = append(text, replicatedHead)
+	}
 	fmt.Println(strings.Join(text, "\n"))
 	go endAtSignal()
 	failed := 0

@@ -87,6 +87,17 @@ func (s *server) kill() {
 	s.cmd = nil
 }
 
+// killOne ends the process whose command line has this text with SIGKILL. The first process has those of all others.
+func (s *server) killOne(text string) error {
+	for _, pid := range s.processes()[1:] {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if bytes.Contains(line, []byte(text)) {
+			return syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return fmt.Errorf("no process has %q in its command line", text)
+}
+
 // statFields returns the fields of /proc/PID/stat that follow the name: the state is the first.
 func statFields(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

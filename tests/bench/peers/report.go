@@ -159,6 +159,13 @@ func report(rows []*row, head []string) string {
 		{"written, accept batches", []string{"accept batches written each"}}, {"written, a burst from accept to ack", []string{"burst written each"}},
 		{"pending at the kill", []string{"pending at kill"}}, {"start to first delivery, ms", []string{"kill to first delivery ms"}}})
 	for _, row := range rows {
+		if !math.IsNaN(row.figure("failover ms")) {
+			section("The leading process is killed", []column{{"longest time without an accepted message, ms", []string{"failover ms"}},
+				{"accepted", []string{"failover accepted"}}, {"lost", []string{"lost after failover"}}})
+			break
+		}
+	}
+	for _, row := range rows {
 		for _, err := range row.Errors {
 			fmt.Fprintf(&text, "\n%s failed: %s\n", row.Peer, err)
 		}

@@ -96,6 +96,36 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestLongestGapEndsAfterTheKill(t *testing.T) {
+	began := time.Now()
+	at := func(seconds ...int) []time.Time {
+		var times []time.Time
+		for _, second := range seconds {
+			times = append(times, began.Add(time.Duration(second)*time.Second))
+		}
+		return times
+	}
+	for want, times := range map[int][]time.Time{4: at(9, 10, 12, 16), 7: at(1, 5, 6, 11, 12, 13), 12: at(12), 15: at(5), 20: nil} {
+		if got := longestGap(times, began, at(10)[0], at(20)[0]); got != time.Duration(want)*time.Second {
+			t.Errorf("the longest gap of %v is %s, not %d s", times, got, want)
+		}
+	}
+}
+
+func TestMissingCountsAcceptedMessagesThatDidNotCome(t *testing.T) {
+	calls := &tries{}
+	for i := 0; i < 3; i++ {
+		calls.begin()
+	}
+	calls.succeeded(0)
+	calls.succeeded(2)
+	s := newSink(7, 3)
+	s.delivered(newJob(rand.New(rand.NewSource(1)), time.Now(), 7, 2).payload)
+	if got := calls.missing(s); got != 1 {
+		t.Errorf("%d are missing", got)
+	}
+}
+
 func TestSinkCountsEachMessageOnce(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	s := newSink(7, 2)

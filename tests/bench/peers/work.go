@@ -73,7 +73,7 @@ func run(p *peer, sizes sizes, parent string, seed int64) (map[string]float64, e
 			}
 		}
 	}
-	for _, step := range []func() error{l.start, l.accepts, l.fill, l.cancels, l.kill, l.burst, l.steady} {
+	for _, step := range []func() error{l.start, l.accepts, l.fill, l.cancels, l.kill, l.burst, l.steady, l.failover} {
 		if err := step(); err != nil {
 			log, _ := os.ReadFile(folder + "/log")
 			if len(log) > 2000 {
