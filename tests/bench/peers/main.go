@@ -132,9 +132,10 @@ func mainError() error {
 	flag.IntVar(&size.Burst, "burst", 300000, "messages due at one moment; fewer for a peer that cannot accept them within 10 s")
 	flag.IntVar(&size.SteadyRate, "rate", 2000, "messages each second of the steady load")
 	flag.IntVar(&size.SteadySeconds, "steady", 10, "seconds of the steady load")
+	flag.IntVar(&size.WarmUp, "warm-up", 15, "seconds of calls before the first row, of peers with several copies")
 	flag.Parse()
 	if *quick {
-		size, *rounds = sizes{Seconds: 1, Pending: 20000, Burst: 5000, SteadyRate: 500, SteadySeconds: 2, Settle: 1}, 1
+		size, *rounds = sizes{Seconds: 1, Pending: 20000, Burst: 5000, SteadyRate: 500, SteadySeconds: 2, Settle: 1, WarmUp: 1}, 1
 	}
 	for _, program := range []*string{duetimed, cell} {
 		found, err := filepath.Abs(*program)

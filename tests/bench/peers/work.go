@@ -13,12 +13,13 @@ import (
 
 // sizes are the bounds of one life of a peer.
 type sizes struct {
-	Seconds       int `json:"seconds"`        // of each row with a rate
-	Pending       int `json:"pending"`        // messages at least, for memory, disk and the kill
-	Burst         int `json:"burst"`          // messages due at one moment
-	SteadyRate    int `json:"steady_rate"`    // accepted each second
-	SteadySeconds int `json:"steady_seconds"` // of it
-	Settle        int `json:"settle_seconds"` // before memory and disk are read
+	Seconds       int `json:"seconds"`         // of each row with a rate
+	Pending       int `json:"pending"`         // messages at least, for memory, disk and the kill
+	Burst         int `json:"burst"`           // messages due at one moment
+	SteadyRate    int `json:"steady_rate"`     // accepted each second
+	SteadySeconds int `json:"steady_seconds"`  // of it
+	Settle        int `json:"settle_seconds"`  // before memory and disk are read
+	WarmUp        int `json:"warm_up_seconds"` // of calls before the first row, of a peer with several copies
 }
 
 const (
@@ -210,7 +211,7 @@ const noLimit = int(^uint(0) >> 1)
 func (l *life) accepts() error {
 	if l.peer.leader != nil {
 		// The copies find each other, and a JVM is slow until it has compiled its code.
-		if _, err := l.accept(batchWorkers, 1, noLimit, time.Duration(l.sizes.Settle)*time.Second); err != nil {
+		if _, err := l.accept(batchWorkers, 1, noLimit, time.Duration(l.sizes.WarmUp)*time.Second); err != nil {
 			return err
 		}
 		l.ids = nil
