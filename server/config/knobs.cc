@@ -457,12 +457,11 @@ std::vector<Knob> OtherKnobs() {
              "How long subscribers may settle messages after SIGTERM. In a cell at most 100 ms, "
              "because the next leader waits.",
              [](auto& c) { return &c.server.drain_grace_ms; }),
-      Text(
-          "engine_priority", kOperation,
-          "The threads that deliver run before others (nice -10), so that a burst delays other "
-          "messages less. Only if the system allows it: for root, or with LimitNICE=30 in systemd. "
-          "Nothing changes without.",
-          [](auto& c) { return &c.node.engine_priority; }),
+      Text("engine_priority", kOperation,
+           "The threads of the shards run at nice -10, so that a burst delays other messages less. "
+           "Needs CAP_SYS_NICE or a nice limit of 30 (LimitNICE=30 in systemd); without it they "
+           "keep the default priority.",
+           [](auto& c) { return &c.node.engine_priority; }),
       Text("core_dumps", kOperation,
            "A crash may write a core dump, if the system allows it. It has tokens and payloads.",
            [](auto& c) { return &c.process.core_dumps; }),

@@ -21,12 +21,10 @@ using protocol::StreamId;
 
 namespace {
 
-// Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
-constexpr size_t kSettlesPerStep = 500;
 // Leases of ended streams that one step gives back.
-constexpr size_t kGivenBackPerStep = 1000;
+constexpr size_t kGivenBackPerStep = 250;
 // Leases and delays that one step ends.
-constexpr size_t kTimersPerStep = 4000;
+constexpr size_t kTimersPerStep = 1000;
 constexpr size_t kTimersPerSlice = 200;
 // The most that a lease is prolonged while settlements wait, and how much at a time.
 constexpr uint64_t kGraceMaxMs = 1000;

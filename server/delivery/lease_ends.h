@@ -27,6 +27,9 @@ namespace duetime::delivery {
 // confined to the engine thread.
 class LeaseEnds {
  public:
+  // Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
+  static constexpr size_t kSettlesPerStep = 500;
+
   explicit LeaseEnds(const DeliveryParts& parts);
 
   // Settles as much as the step's share allows. The rest waits for the next steps.

@@ -12,8 +12,8 @@ namespace duetime::delivery {
 // The limits of one shard: the knobs of delivery, of messages and of recurrences.
 struct ShardLimits {
   scheduler::SchedulerLimits scheduler;
-  // Not a knob. Messages fired in one step: about a millisecond of work, so that commands are
-  // answered between steps, and a quiet topic does not wait long for a busy one.
+  // Not a knob. Messages fired in one step: so few that commands are answered between steps, and a
+  // quiet topic does not wait long for a busy one.
   size_t fire_per_step = 500;
   // Due messages kept in memory, in all. Further ones wait in the backlog on disk (MemoryShare).
   size_t due_max = 1'000'000;

@@ -2,8 +2,11 @@
 #include "server/runtime/engine.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,11 +22,11 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // The maximum number of messages and leases that one turn decides. Equal to the default of
-// fire_per_step, so that settlements do not queue behind a burst. What comes due waits for the end
-// of a turn: it takes about a millisecond under load.
+// fire_per_step, so that settlements do not queue behind a burst. A message that becomes due waits
+// for the end of the turn.
 constexpr size_t kTurnWeightMax = 500;
-// While a burst keeps all cores busy, a thread of the default priority waits for the others' time
-// slices between its turns.
+// While a burst keeps all cores busy, a thread of the default priority waits for the time slices of
+// other threads between its turns.
 constexpr int kNice = -10;
 // The longest sleep, which bounds the time to detect a step of the wall clock.
 constexpr uint64_t kSleepMaxMs = 1'000;
@@ -80,8 +83,10 @@ void Engine::Run() {
   pthread_setname_np(pthread_self(), ("dt-engine-" + std::to_string(shard_index_)).c_str());
   // The default timer slack lets the kernel add 50 microseconds to each sleep.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  // On Linux this is the thread's own value. The system may refuse it, and all works without.
-  if (options_.high_priority) setpriority(PRIO_PROCESS, 0, kNice);
+  // On Linux this is the thread's own value.
+  if (options_.engine_priority && setpriority(PRIO_PROCESS, 0, kNice) != 0 && shard_index_ == 0) {
+    spdlog::info("the system does not allow engine_priority (nice {}): {}", kNice, strerror(errno));
+  }
   for (;;) {
     turns_.fetch_add(1, std::memory_order_relaxed);
     const bool take = !CommandsLeft() && !Held();

@@ -39,9 +39,9 @@ struct EngineOptions {
   // commands, so its mailbox fills up and refuses (P6).
   size_t uncommitted_records_max = 0;
   size_t uncommitted_bytes_max = 0;
-  // Asks the system for a priority above that of other threads (nice -10). Without the right to it,
-  // nothing changes.
-  bool high_priority = false;
+  // Asks the system for a priority above that of other threads (nice -10). If it refuses, the engine
+  // keeps the default priority.
+  bool engine_priority = false;
 };
 
 // Runs one shard's state machine in turns. A turn takes the waiting commands, decides them,

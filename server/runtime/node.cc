@@ -41,7 +41,7 @@ EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
       .mailbox_limits = options.mailbox,
       .uncommitted_records_max = kGroupsUnderWay * options.group.records_max,
       .uncommitted_bytes_max = kGroupsUnderWay * options.group.bytes_max,
-      .high_priority = options.engine_priority,
+      .engine_priority = options.engine_priority,
   };
   engine.shard_limits.startup_rate = share(options.startup_rate);
   engine.shard_limits.failure_rate = share(options.failure_rate);

@@ -34,7 +34,7 @@ struct NodeOptions {
   // Messages per second over all shards; each shard gets its share. See ShardLimits. 0: no limit.
   uint64_t startup_rate = 20'000;
   uint64_t failure_rate = 5'000;
-  // See EngineOptions::high_priority.
+  // See EngineOptions::engine_priority.
   bool engine_priority = true;
 };
 

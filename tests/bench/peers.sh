@@ -69,7 +69,7 @@ main() {
   if [[ ! -x $programs/nats-server ]] && ! step "$logs/peers-nats.log" "build $nats" install_nats; then
     echo "NATS cannot be built here, with $(go version): see $logs/peers-nats.log"
   fi
-  if [[ " $* " =~ \ --?replicated\  ]]; then
+  if [[ " $* " =~ \ --?replicated(=true)?\  ]]; then
     step "$logs/peers-kafka.log" "get Apache Kafka from Maven Central, unless it is there" install_kafka ||
       echo "Apache Kafka cannot be fetched or run here: see $logs/peers-kafka.log"
   elif [[ ! -d $rocketmq ]] && ! step "$logs/peers-rocketmq.log" "fetch RocketMQ" install_rocketmq; then

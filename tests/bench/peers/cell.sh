@@ -12,6 +12,7 @@ source deploy/cell/brokers.sh
 
 print_version() {
   local duetimed jar java
+  require_java
   duetimed=$("$1" --version)
   jar=$(find "$kafka_jars" -name 'kafka-server-[0-9]*.jar' -printf '%f')
   java=$(java -version 2>&1 | head -n 1)

@@ -19,7 +19,8 @@ const (
 )
 
 var replicatedHead = fmt.Sprintf("All copies of a peer are on this machine. The leading process is killed while %d workers schedule single "+
-	"messages, from %s before to %s after it. A call fails after %s; 50 ms later its worker makes another one.",
+	"messages, from %s before to %s after it. A call fails after %s; 50 ms later the worker calls again. A process dies, not a machine. In a "+
+	"cell it is the leading member: the brokers, which hold the copies, go on. Redis's sentinels find a dead master after 1 s.",
 	failoverWorkers, failoverBefore, failoverAfter, failoverCall)
 
 // tries are calls that schedule one message each. The index of a call is the number of its message.
@@ -69,7 +70,7 @@ func longestGap(times []time.Time, began, kill, end time.Time) time.Duration {
 	return longest
 }
 
-// failover kills the leading process while messages are accepted, measures how long none is, and counts accepted messages that
+// failover kills the leading process while messages are accepted, measures the longest time in which none is, and counts accepted messages that
 // do not come. All are due at one moment after that. The message of a call that failed may come or not.
 func (l *life) failover() error {
 	if l.peer.leader == nil {
@@ -128,6 +129,7 @@ func (l *life) consumeAccepted(calls *tries) error {
 		}
 		select {
 		case err := <-ended:
+			l.results["lost after failover"] = float64(missing)
 			return err
 		case <-time.After(10 * time.Millisecond):
 		}

@@ -26,7 +26,7 @@ const (
 // peer is a server that can hold messages until they are due.
 type peer struct {
 	name string
-	// durability says what is on disk when the peer answers OK.
+	// durability says where a message is when the peer answers OK.
 	durability string
 	version    []string
 	// asUser: see server.command.

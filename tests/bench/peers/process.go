@@ -73,14 +73,15 @@ func (s *server) kill() {
 	if cmd == nil {
 		return
 	}
-	// The group has children whose parent has ended, or that start now. The tree has those that left the group.
-	ends := append(s.processes(), -cmd.Process.Pid)
+	ends := s.processes()
 	for _, pid := range ends {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+	// The group has what started meanwhile, too.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	_ = cmd.Wait()
 	for _, pid := range ends {
-		for syscall.Kill(pid, 0) == nil {
+		for runs(pid) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -89,7 +90,10 @@ func (s *server) kill() {
 
 // killOne ends the process whose command line has this text with SIGKILL. The first process has those of all others.
 func (s *server) killOne(text string) error {
-	for _, pid := range s.processes()[1:] {
+	for i, pid := range s.processes() {
+		if i == 0 {
+			continue
+		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if bytes.Contains(line, []byte(text)) {
 			return syscall.Kill(pid, syscall.SIGKILL)
@@ -107,24 +111,34 @@ func statFields(pid int) []string {
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// processes returns the server's first process and its descendants.
+// runs tells whether a process has not ended. A zombie has, even if nobody has waited for it.
+func runs(pid int) bool {
+	fields := statFields(pid)
+	return len(fields) > 0 && fields[0] != "Z"
+}
+
+// processes returns the server's first process, its descendants, and other processes of its group, whose parent has ended.
 func (s *server) processes() []int {
 	cmd := s.cmd
 	if cmd == nil {
 		return nil
 	}
+	first := cmd.Process.Pid
 	folders, _ := filepath.Glob("/proc/[0-9]*")
-	children := map[int][]int{}
+	children := map[string][]int{}
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
-		if fields := statFields(pid); len(fields) > 1 {
-			parent, _ := strconv.Atoi(fields[1])
+		if fields := statFields(pid); len(fields) > 2 && pid != first {
+			parent := fields[1]
+			if group := fields[2]; group == strconv.Itoa(first) {
+				parent = group
+			}
 			children[parent] = append(children[parent], pid)
 		}
 	}
-	tree := []int{cmd.Process.Pid}
+	tree := []int{first}
 	for i := 0; i < len(tree); i++ {
-		tree = append(tree, children[tree[i]]...)
+		tree = append(tree, children[strconv.Itoa(tree[i])]...)
 	}
 	return tree
 }

@@ -63,8 +63,17 @@ func (c *redisClient) write(commands ...redisCommand) error {
 	for _, command := range commands {
 		pipe.Do(ctx, command...)
 	}
-	pipe.Do(ctx, "EXEC")
-	return c.send(pipe)
+	answers := pipe.Do(ctx, "EXEC")
+	if err := c.send(pipe); err != nil {
+		return err
+	}
+	list, err := answers.Slice()
+	for _, answer := range list {
+		if failure, failed := answer.(error); failed {
+			err = failure
+		}
+	}
+	return err
 }
 
 // send sends the commands in one round trip. With replicas, a WAIT follows them, and send fails unless a replica has them.
@@ -75,7 +84,7 @@ func (c *redisClient) send(pipe redis.Pipeliner) error {
 	}
 	_, err := pipe.Exec(context.Background())
 	if err == nil && replicas != nil && replicas.Val() == int64(0) {
-		err = errors.New("no replica has it")
+		err = errors.New("no replica confirmed the write")
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// inMemory is what all peers with several copies promise, so that they compare.
+// inMemory is the least that all peers with several copies promise. A cell waits for all brokers that are in sync.
 const inMemory = "in the memory of 2 of 3 machines"
 
 // together returns the command of a shell that runs several programs until it is killed.
@@ -66,9 +66,9 @@ func writeRedisConfigs(s *server) [][]string {
 		common := fmt.Sprintf("bind 127.0.0.1\ndir %q\n", s.copy(i))
 		sentinel := common + fmt.Sprintf("port %d\nsentinel monitor %s 127.0.0.1 %d 2\n", s.ports[i], redisMaster, s.ports[3]) +
 			fmt.Sprintf("sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", redisMaster)
-		// The master waits 5 s for replicas that want the same snapshot, unless it knows how many there are.
+		// By default the master waits 5 s for other replicas that want the same snapshot.
 		server := common + fmt.Sprintf("port %d\nsave \"\"\nappendonly yes\nappendfsync everysec\n", s.ports[3+i]) +
-			"repl-diskless-sync-max-replicas 2\n"
+			"repl-diskless-sync-delay 0\n"
 		if i > 0 {
 			server += fmt.Sprintf("replicaof 127.0.0.1 %d\n", s.ports[3])
 		}
@@ -104,7 +104,7 @@ func redisReplicatedPeer() *peer {
 		open: func(addresses string, callMost time.Duration) (client, error) {
 			// WAIT ends before the client stops waiting for its answer.
 			return openRedis(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisMaster,
-				SentinelAddrs: strings.Split(addresses, ","), PoolSize: 256, MaxRetries: -1, ReadTimeout: 2 * callMost}), callMost)
+				SentinelAddrs: strings.Split(addresses, ","), PoolSize: 256, MaxRetries: -1, ReadTimeout: callMost}), callMost/2)
 		},
 		leader: func(s *server, _ client) (string, error) {
 			sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.at(0)})

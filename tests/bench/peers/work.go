@@ -42,6 +42,7 @@ type life struct {
 	client  client
 	random  *rand.Rand
 	ids     []string
+	warm    int // pending messages of the warm-up
 	phase   int
 	results map[string]float64
 }
@@ -214,8 +215,9 @@ func (l *life) accepts() error {
 		if _, err := l.accept(batchWorkers, 1, noLimit, time.Duration(l.sizes.WarmUp)*time.Second); err != nil {
 			return err
 		}
-		l.ids = nil
+		l.warm, l.ids = len(l.ids), nil
 	}
+	time.Sleep(time.Duration(l.sizes.Settle) * time.Second)
 	l.results["empty memory"], l.results["empty disk"] = float64(l.server.memory()), float64(l.server.disk())
 	for _, row := range []struct {
 		name           string
@@ -313,7 +315,7 @@ func (l *life) kill() error {
 	l.client = nil
 	l.server.kill()
 	time.Sleep(time.Until(due.Add(1100 * time.Millisecond)))
-	l.results["pending at kill"] = float64(len(l.ids) + 1)
+	l.results["pending at kill"] = float64(l.warm + len(l.ids) + 1)
 	began := time.Now()
 	if err := l.start(); err != nil {
 		return err
@@ -324,6 +326,8 @@ func (l *life) kill() error {
 	}
 	delivered := float64(due.Truncate(time.Millisecond).Add(time.Millisecond).UnixMilli()) + sink.lateness[0]
 	l.results["kill to first delivery ms"] = delivered - float64(began.UnixNano())/1e6
+	// Copies may still fetch what they lack.
+	time.Sleep(time.Duration(l.sizes.Settle) * time.Second)
 	return nil
 }
 

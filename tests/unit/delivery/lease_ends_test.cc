@@ -19,8 +19,7 @@ using protocol::LeaseToken;
 using protocol::SettleCommand;
 using protocol::SettleReply;
 
-// What one step settles.
-constexpr size_t kSettlesPerStep = 2000;
+constexpr size_t kSettlesPerStep = LeaseEnds::kSettlesPerStep;
 // How much longer a lease lasts while settlements wait.
 constexpr uint64_t kGraceMaxMs = 1000;
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -330,6 +333,36 @@ TEST_F(NodeTest, TheCatalogAnswersWhenEveryShardHasTheChange) {
   StopNode();
   StartNode();
   EXPECT_EQ(node_->snapshots().Read().subscriptions(), 1u) << "published when Start returns";
+}
+
+// The nice values of this process's engine threads.
+std::vector<int> EngineNice() {
+  std::vector<int> values;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(thread.path() / "comm"), name);
+    if (name.rfind("dt-engine-", 0) != 0) continue;
+    const auto id = static_cast<id_t>(std::stoul(thread.path().filename()));
+    values.push_back(getpriority(PRIO_PROCESS, id));
+  }
+  return values;
+}
+
+TEST_F(NodeTest, EnginesHaveAHigherPriorityIfTheSystemAllowsIt) {
+  int own = 0;
+  int best = 0;
+  // The nice value of a thread is its own.
+  std::thread([&] {
+    own = best = getpriority(PRIO_PROCESS, 0);
+    if (setpriority(PRIO_PROCESS, 0, -10) == 0) best = -10;
+  }).join();
+  for (const bool wanted : {true, false}) {
+    options_.engine_priority = wanted;
+    StartNode();
+    // Each engine has made its first turn by then, because the catalog waits for all.
+    EXPECT_EQ(EngineNice(), std::vector<int>(kShards, wanted ? best : own));
+    StopNode();
+  }
 }
 
 TEST_F(NodeTest, TurnsTellWhichEngineHangs) {
