@@ -15,7 +15,7 @@ const (
 	failoverBefore  = 2 * time.Second // of calls before the kill
 	failoverAfter   = 20 * time.Second
 	failoverCall    = 500 * time.Millisecond // after which a call has failed
-	failoverLost    = lease + 5*time.Second  // without a new delivery, after which missing messages are lost
+	failoverLost    = lease + 5*time.Second  // without a new delivery, after which nobody waits for the missing messages
 )
 
 var replicatedHead = fmt.Sprintf("All copies of a peer are on this machine. The leading process is killed while %d workers schedule single "+

@@ -174,7 +174,7 @@ func report(rows []*row, head []string) string {
 	for _, row := range rows {
 		if !math.IsNaN(row.figure("failover ms")) {
 			section("The leading process is killed", []column{{"longest time without an accepted message, ms", []string{"failover ms"}},
-				{"accepted", []string{"failover accepted"}}, {"lost, in all rounds", []string{"lost after failover"}}})
+				{"accepted", []string{"failover accepted"}}, {"not come within " + failoverLost.String() + ", in all rounds", []string{"lost after failover"}}})
 			break
 		}
 	}
