@@ -54,7 +54,8 @@ func TestNumber(t *testing.T) {
 // The figures of the peer that failed are missing, those of the other are medians.
 func TestReport(t *testing.T) {
 	one := &row{Peer: "duetime", Durability: "synced", Version: "1", Runs: []map[string]float64{
-		{"accept x1": 100, "burst p50 ms": 1}, {"accept x1": 300, "burst p50 ms": math.NaN()}, {"accept x1": 200}}}
+		{"accept x1": 100, "burst p50 ms": 1, "repeats": 2}, {"accept x1": 300, "burst p50 ms": math.NaN(), "repeats": 0},
+		{"accept x1": 200, "repeats": 0}}}
 	two := &row{Peer: "a < b", Durability: "none", Errors: []string{"it broke"}}
 	rows := []*row{one, two}
 	for _, row := range rows {
@@ -84,7 +85,8 @@ func TestReport(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("results.json")), &figures); err != nil {
 		t.Fatal(err)
 	}
-	if figures.Sizes.Seconds != 3 || len(figures.Peers) != 2 || figures.Peers[0].Medians["accept x1"] != 200 {
+	if figures.Sizes.Seconds != 3 || len(figures.Peers) != 2 || figures.Peers[0].Medians["accept x1"] != 200 ||
+		figures.Peers[0].Medians["repeats"] != 2 {
 		t.Errorf("the figures are %+v", figures)
 	}
 	for decoder := xml.NewDecoder(strings.NewReader(read("results.svg"))); ; {
