@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <system_error>
 #include <utility>
 
 #include "server/base/check.h"
@@ -85,7 +85,8 @@ void Engine::Run() {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   // On Linux this is the thread's own value.
   if (options_.engine_priority && setpriority(PRIO_PROCESS, 0, kNice) != 0 && shard_index_ == 0) {
-    spdlog::info("the system does not allow engine_priority (nice {}): {}", kNice, strerror(errno));
+    spdlog::info("the system does not allow engine_priority (nice {}): {}", kNice,
+                 std::generic_category().message(errno));
   }
   for (;;) {
     turns_.fetch_add(1, std::memory_order_relaxed);

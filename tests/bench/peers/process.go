@@ -157,32 +157,30 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// written returns the bytes that all processes gave to the disk. The kernel adds those of an ended child to its parent's.
-func (s *server) written() int64 {
-	var sum int64
-	for _, pid := range s.processes() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-		for _, line := range strings.Split(string(text), "\n") {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "write_bytes:" {
-				count, _ := strconv.ParseInt(fields[1], 10, 64)
-				sum += count
-			}
+// procNumber returns the number behind a name in a file of /proc/PID; 0 without one.
+func procNumber(pid int, file, name string) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	for _, line := range strings.Split(string(text), "\n") {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == name {
+			value, _ := strconv.ParseInt(fields[1], 10, 64)
+			return value
 		}
+	}
+	return 0
+}
+
+// written returns the bytes that all processes gave to the disk. The kernel adds those of an ended child to its parent's.
+func (s *server) written() (sum int64) {
+	for _, pid := range s.processes() {
+		sum += procNumber(pid, "io", "write_bytes:")
 	}
 	return sum
 }
 
 // memory returns the bytes in memory of all processes; pages that they share count once.
-func (s *server) memory() int64 {
-	var sum int64
+func (s *server) memory() (sum int64) {
 	for _, pid := range s.processes() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		for _, line := range strings.Split(string(text), "\n") {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
-				kib, _ := strconv.ParseInt(fields[1], 10, 64)
-				sum += kib << 10
-			}
-		}
+		sum += procNumber(pid, "smaps_rollup", "Pss:") << 10 // from KiB
 	}
 	return sum
 }
