@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "server/base/check.h"
 #include "server/delivery/dead_letter.h"
@@ -117,17 +118,16 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
                                       /*redelivery_stopped=*/!found.delivery.untouched());
   if (!status.ok()) return status;
   scheduler_->Put(now, to, std::move(again->record));
-  std::optional<MessageLocks::Name> key;
+  std::vector<MessageLocks::Name> locked;
   if (*keep_key) {
     // If the key leads nowhere, the content of the first request is not known any more.
     index_->PutKey(to.topic, found.record.dead_letter->key,
                    {.id = to.key.id, .content = entry.content});
-    key = MessageLocks::KeyName(to.topic, found.record.dead_letter->key);
-    locks_->Lock(*key);
+    locks_->LockCreated(to.key.id, to.topic, found.record.dead_letter->key, &locked);
   }
-  writes_->Then([this, to, key](base::Now then, bool ok) {
+  writes_->Then([this, to, locked = std::move(locked)](base::Now then, bool ok) {
     if (ok) scheduler_->OnPut(to);
-    if (key.has_value()) locks_->Unlock(then, *key, ok);
+    for (const MessageLocks::Name& name : locked) locks_->Unlock(then, name, ok);
   });
   return true;
 }

@@ -72,6 +72,14 @@ void MessageLocks::Unlock(base::Now now, const Name& name, bool ok) {
                       [&] { return InOpenBatch(name) && HasRoom(moves_.find(name)->second); });
 }
 
+void MessageLocks::LockCreated(const storage::MessageId& id, storage::TopicId topic,
+                               absl::string_view key, std::vector<Name>* locked) {
+  for (const Name& name : {Name(id), KeyName(topic, key)}) {
+    Lock(name);
+    locked->push_back(name);
+  }
+}
+
 void MessageLocks::LockMoved(const MessageId& id, const Move& move) {
   DT_CHECK(move.batch == writes_->open_sequence());
   const Name name(id);

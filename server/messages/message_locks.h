@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -83,6 +84,12 @@ class MessageLocks {
   void Lock(const Name& name) { key_locks_->Acquire(name); }
   // Runs the waiters of the name. REQUIRES: locked.
   void Unlock(base::Now now, const Name& name, bool ok);
+
+  // Locks a new message and its key, and adds both names to `locked`. The message may be in the
+  // store before the shard hears of the commit. Nothing may end it then, because its end must also
+  // change the entry of its key, which is locked. REQUIRES: neither is locked.
+  void LockCreated(const storage::MessageId& id, storage::TopicId topic, absl::string_view key,
+                   std::vector<Name>* locked);
 
   // Locks the message that is moved in the open batch. REQUIRES: not locked.
   void LockMoved(const storage::MessageId& id, const Move& move);

@@ -286,8 +286,7 @@ absl::Status ScheduleCommands::Create(base::Now now, NewMessage* message, Accept
     entry.id = answer->id;
     entry.content = options.content;
     index_->PutKey(message->topic, options.key, entry);
-    round->locked.push_back(MessageLocks::KeyName(message->topic, options.key));
-    locks_->Lock(round->locked.back());
+    locks_->LockCreated(answer->id, message->topic, options.key, &round->locked);
   }
   PutRequest(now, *message, *answer, round);
   return status;

@@ -39,8 +39,8 @@ struct EngineOptions {
   // commands, so its mailbox fills up and refuses (P6).
   size_t uncommitted_records_max = 0;
   size_t uncommitted_bytes_max = 0;
-  // Asks the system for a priority above that of other threads (nice -10). If it refuses, the engine
-  // keeps the default priority.
+  // Asks the system for a priority above that of other threads (nice -10). If it refuses, the
+  // engine keeps the default priority.
   bool engine_priority = false;
 };
 

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "gtest/gtest.h"
@@ -142,6 +144,59 @@ TEST_F(ShardTest, P1_AHeldShardEndsNothingBeforeALostSubscriptionIsBack) {
   Attach(kSecond);
   Rest();
   EXPECT_EQ(delivered_[StreamOf(kSecond)], 1u);
+}
+
+// A batch is in the store before the shard hears of it, and the loader may find its messages there.
+TEST(ShardKeyTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
+  base::Now now{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
+  storage::MemoryDisk disk(1);
+  storage::MemoryStore store(&disk);
+  delivery::ShardLimits limits;
+  limits.scheduler.load_window_ms = 10;
+  Shard shard(0, limits, &store);
+  ASSERT_TRUE(shard.Recover(now).ok());
+  std::deque<uint64_t> unheard;
+  // A turn of the engine without a word about its batches.
+  const auto turn = [&] {
+    shard.Step(now);
+    while (auto batch = shard.TakeBatch()) {
+      ASSERT_EQ(store.Append(std::span(&batch->records, 1), batch->durability),
+                storage::AppendOutcome::kAccepted);
+      unheard.push_back(batch->sequence);
+    }
+    shard.TakeEffects();
+  };
+  const auto hear = [&] {
+    for (; !unheard.empty(); unheard.pop_front()) {
+      shard.OnCommitted(now, unheard.front(), storage::AppendOutcome::kAccepted);
+    }
+  };
+  const auto schedule = [&](uint64_t deliver_ms, const std::string& key) {
+    storage::MessageRecord record;
+    record.header = {.topic = kTopic, .deliver_ms = deliver_ms, .accept_ms = now.wall_ms};
+    record.key = key;
+    protocol::ScheduleCommand command;
+    command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
+    command.messages.back().options = std::make_unique<protocol::ScheduleOptions>();
+    command.messages.back().options->key = key;
+    shard.Handle(now, std::move(command));
+  };
+  // Its claim covers the second message, too.
+  schedule(now.wall_ms, "first");
+  for (int i = 0; i < 3; ++i) turn(), hear();
+  schedule(now.wall_ms + 100, "second");
+  turn();
+  now.wall_ms += 100;
+  now.mono_ms += 100;
+  // No subscription wants it, so it ends when it is due.
+  for (int i = 0; i < 3; ++i) turn();
+  for (int i = 0; i < 3; ++i) hear(), turn();
+  for (const char* key : {"first", "second"}) {
+    const auto entry = store.GetIndex(0, kTopic, storage::IndexKind::kUserKey, key);
+    ASSERT_TRUE(entry.ok());
+    ASSERT_TRUE(entry->has_value()) << key;
+    EXPECT_GT((*entry)->expire_ms, now.wall_ms) << key;
+  }
 }
 
 TEST_F(ShardTest, AHeldShardCloses) {
