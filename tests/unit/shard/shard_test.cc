@@ -38,7 +38,9 @@ class ShardTest : public testing::Test {
                 storage::AppendOutcome::kAccepted);
       shard_.OnCommitted(now_, batch->sequence, storage::AppendOutcome::kAccepted);
     }
-    const protocol::Effects effects = shard_.TakeEffects();
+    Ack(now_, shard_.TakeEffects(), &shard_);
+  }
+  void Ack(base::Now now, const protocol::Effects& effects, Shard* shard) {
     told_ = effects.failed || told_;
     for (const protocol::DeliveryFrame& frame : effects.frames) {
       protocol::SettleCommand acks;
@@ -47,7 +49,7 @@ class ShardTest : public testing::Test {
         acks.acks.push_back(delivery.token);
       }
       delivered_[frame.stream] += acks.acks.size();
-      shard_.Handle(now_, std::move(acks));
+      shard->Handle(now, std::move(acks));
     }
   }
   // Runs until the shard is closed, or for long enough.
@@ -64,22 +66,29 @@ class ShardTest : public testing::Test {
   }
 
   // A message that is due.
-  void Schedule() {
+  void Schedule() { Schedule(now_.wall_ms, "", &shard_); }
+  void Schedule(uint64_t deliver_ms, const std::string& key, Shard* shard) {
     storage::MessageRecord record;
-    record.header = {.topic = kTopic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
+    record.header = {.topic = kTopic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms};
+    record.key = key;
     protocol::ScheduleCommand command;
     command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
-    shard_.Handle(now_, std::move(command));
+    if (!key.empty()) {
+      command.messages.back().options = std::make_unique<protocol::ScheduleOptions>();
+      command.messages.back().options->key = key;
+    }
+    shard->Handle(now_, std::move(command));
   }
   // A stream with the number of the subscription.
-  void Attach(SubscriptionId subscription) {
+  void Attach(SubscriptionId subscription) { Attach(subscription, &shard_); }
+  void Attach(SubscriptionId subscription, Shard* shard) {
     protocol::AttachCommand command;
     command.stream = StreamOf(subscription);
     command.topic = kTopic;
     command.subscription = subscription;
     command.lease_ms = 30'000;
     command.credit = std::make_shared<protocol::StreamCredit>(10, int64_t{1} << 20);
-    shard_.Handle(now_, std::move(command));
+    shard->Handle(now_, std::move(command));
   }
   static protocol::StreamId StreamOf(SubscriptionId subscription) {
     return protocol::StreamId{static_cast<uint64_t>(subscription)};
@@ -147,54 +156,44 @@ TEST_F(ShardTest, P1_AHeldShardEndsNothingBeforeALostSubscriptionIsBack) {
 }
 
 // A batch is in the store before the shard hears of it, and the loader may find its messages there.
-TEST(ShardKeyTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
-  base::Now now{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
-  storage::MemoryDisk disk(1);
-  storage::MemoryStore store(&disk);
+TEST_F(ShardTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
   delivery::ShardLimits limits;
   limits.scheduler.load_window_ms = 10;
-  Shard shard(0, limits, &store);
-  ASSERT_TRUE(shard.Recover(now).ok());
+  Shard shard(0, limits, &store_);
+  ASSERT_TRUE(shard.Recover(now_).ok());
+  Attach(kFirst, &shard);
+  base::Now now = now_;
   std::deque<uint64_t> unheard;
-  // A turn of the engine without a word about its batches.
+  // A turn of the engine, without a word about its batches. Acks what is handed out.
   const auto turn = [&] {
     shard.Step(now);
     while (auto batch = shard.TakeBatch()) {
-      ASSERT_EQ(store.Append(std::span(&batch->records, 1), batch->durability),
+      EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
                 storage::AppendOutcome::kAccepted);
       unheard.push_back(batch->sequence);
     }
-    shard.TakeEffects();
+    Ack(now, shard.TakeEffects(), &shard);
   };
-  const auto hear = [&] {
-    for (; !unheard.empty(); unheard.pop_front()) {
-      shard.OnCommitted(now, unheard.front(), storage::AppendOutcome::kAccepted);
+  const auto turns_and_words = [&] {
+    for (int i = 0; i < 5; ++i) {
+      turn();
+      for (; !unheard.empty(); unheard.pop_front()) {
+        shard.OnCommitted(now, unheard.front(), storage::AppendOutcome::kAccepted);
+      }
     }
   };
-  const auto schedule = [&](uint64_t deliver_ms, const std::string& key) {
-    storage::MessageRecord record;
-    record.header = {.topic = kTopic, .deliver_ms = deliver_ms, .accept_ms = now.wall_ms};
-    record.key = key;
-    protocol::ScheduleCommand command;
-    command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
-    command.messages.back().options = std::make_unique<protocol::ScheduleOptions>();
-    command.messages.back().options->key = key;
-    shard.Handle(now, std::move(command));
-  };
-  // Its claim covers the second message, too.
-  schedule(now.wall_ms, "first");
-  for (int i = 0; i < 3; ++i) turn(), hear();
-  schedule(now.wall_ms + 100, "second");
+  // The claim of the first one covers the second one, too.
+  Schedule(now.wall_ms, "first", &shard);
+  turns_and_words();
+  Schedule(now.wall_ms + 100, "second", &shard);
   turn();
   now.wall_ms += 100;
-  now.mono_ms += 100;
-  // No subscription wants it, so it ends when it is due.
-  for (int i = 0; i < 3; ++i) turn();
-  for (int i = 0; i < 3; ++i) hear(), turn();
+  for (int i = 0; i < 5; ++i) turn();
+  turns_and_words();
+  EXPECT_EQ(delivered_[StreamOf(kFirst)], 2u);
   for (const char* key : {"first", "second"}) {
-    const auto entry = store.GetIndex(0, kTopic, storage::IndexKind::kUserKey, key);
-    ASSERT_TRUE(entry.ok());
-    ASSERT_TRUE(entry->has_value()) << key;
+    const auto entry = store_.GetIndex(0, kTopic, storage::IndexKind::kUserKey, key);
+    ASSERT_TRUE(entry.ok() && entry->has_value()) << key;
     EXPECT_GT((*entry)->expire_ms, now.wall_ms) << key;
   }
 }
