@@ -270,7 +270,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   StartNode();
   sink_.SetClosed(true);
   ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
-  sink_.WaitForBlockedEngine();
+  sink_.WaitForBlockedEngines();
   // The engine is blocked. Commands that it has handled may or may not count.
   uint64_t accepted = 0;
   absl::Status status;
@@ -359,7 +359,9 @@ TEST_F(NodeTest, EnginesHaveAHigherPriorityIfTheSystemAllowsIt) {
   for (const bool wanted : {true, false}) {
     options_.engine_priority = wanted;
     StartNode();
-    // Each engine has made its first turn by then, because the catalog waits for all.
+    for (uint16_t shard = 0; shard < kShards; ++shard) {
+      while (node_->turns()[shard] == 0) std::this_thread::yield();
+    }
     EXPECT_EQ(EngineNice(), std::vector<int>(kShards, wanted ? best : own));
     StopNode();
   }
@@ -369,7 +371,7 @@ TEST_F(NodeTest, TurnsTellWhichEngineHangs) {
   StartNode();
   sink_.SetClosed(true);
   ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
-  sink_.WaitForBlockedEngine();
+  sink_.WaitForBlockedEngines();
   const std::vector<uint64_t> before = node_->turns();
   ASSERT_EQ(before.size(), kShards);
   // The idle engine makes turns, too.
@@ -379,13 +381,16 @@ TEST_F(NodeTest, TurnsTellWhichEngineHangs) {
   while (node_->turns()[0] == before[0]) std::this_thread::yield();
 }
 
-// Requests for one topic run one after the other, and each waits for all shards.
+// Requests for one topic run one after the other, and each waits for all shards. None of them may
+// answer meanwhile, because answers count, too.
 TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
   options_.mailbox.commands_max = 10;
   StartNode();
   sink_.SetClosed(true);
-  ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
-  sink_.WaitForBlockedEngine();
+  for (uint16_t shard = 0; shard < kShards; ++shard) {
+    ASSERT_TRUE(node_->Post(shard, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
+  }
+  sink_.WaitForBlockedEngines(kShards);
   const auto post = [this](uint64_t number) {
     return node_->PostToCatalog(catalog::CreateSubscription{
         .tag = catalog::RequestTag{number}, .topic = "a", .name = absl::StrCat("s", number)});
@@ -482,7 +487,7 @@ TEST_F(NodeTest, ADrainWaitsForAShardThatIsBusy) {
   sink_.WaitForSchedule(CallTag{1});
   sink_.SetClosed(true);
   Subscribe(10);
-  sink_.WaitForBlockedEngine();
+  sink_.WaitForBlockedEngines();
   constexpr uint64_t kGraceMs = 1'000;
   // The shard is busy during the first look. The grace is over once its leases are known.
   SteppedClock clock([&](int reads) {

@@ -50,10 +50,10 @@ class RecordingSink final : public EffectSink {
     changed_.NotifyAll();
   }
 
-  // Waits until an engine is blocked in Deliver.
-  void WaitForBlockedEngine() {
+  // Waits until so many engines are blocked in Deliver.
+  void WaitForBlockedEngines(int count = 1) {
     base::MutexLock lock(&mutex_);
-    while (waiting_ == 0) changed_.Wait(&mutex_);
+    while (waiting_ < count) changed_.Wait(&mutex_);
   }
 
   protocol::ScheduleReply WaitForSchedule(protocol::CallTag tag) {
