@@ -22,9 +22,9 @@ using protocol::StreamId;
 namespace {
 
 // Leases of ended streams that one step gives back.
-constexpr size_t kGivenBackPerStep = 250;
+constexpr size_t kGivenBackPerStep = 1000;
 // Leases and delays that one step ends.
-constexpr size_t kTimersPerStep = 1000;
+constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
 // The most that a lease is prolonged while settlements wait, and how much at a time.
 constexpr uint64_t kGraceMaxMs = 1000;

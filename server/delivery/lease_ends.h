@@ -28,7 +28,7 @@ namespace duetime::delivery {
 class LeaseEnds {
  public:
   // Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
-  static constexpr size_t kSettlesPerStep = 500;
+  static constexpr size_t kSettlesPerStep = 2000;
 
   explicit LeaseEnds(const DeliveryParts& parts);
 

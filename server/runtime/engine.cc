@@ -21,10 +21,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The maximum number of messages and leases that one turn decides. Equal to the default of
-// fire_per_step, so that settlements do not queue behind a burst. A message that becomes due waits
-// for the end of the turn.
-constexpr size_t kTurnWeightMax = 500;
+// The maximum number of messages and leases that one turn decides: more than a step fires, so that
+// settlements do not queue behind a burst, and so that tombstones of neighbours come into one batch
+// and share a row. A message that becomes due waits for the end of the turn.
+constexpr size_t kTurnWeightMax = 2'000;
 // While a burst keeps all cores busy, a thread of the default priority waits for the time slices of
 // other threads between its turns.
 constexpr int kNice = -10;
