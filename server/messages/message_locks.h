@@ -85,9 +85,9 @@ class MessageLocks {
   // Runs the waiters of the name. REQUIRES: locked.
   void Unlock(base::Now now, const Name& name, bool ok);
 
-  // Locks a new message and its key, and adds both names to `locked`. The message may be in the
-  // store before the shard hears of the commit. Nothing may end it then, because its end must also
-  // change the entry of its key, which is locked. REQUIRES: neither is locked.
+  // Locks a new message and its key, and adds both names to `locked`. The store may show the
+  // message before the shard learns of the commit. The message must not end until then, because its
+  // end also changes the entry of its key, which is locked. REQUIRES: neither is locked.
   void LockCreated(const storage::MessageId& id, storage::TopicId topic, absl::string_view key,
                    std::vector<Name>* locked);
 

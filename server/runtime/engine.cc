@@ -22,8 +22,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // The maximum number of messages and leases that one turn decides: more than a step fires, so that
-// settlements do not queue behind a burst, and so that tombstones of neighbours come into one batch
-// and share a row. A message that becomes due waits for the end of the turn.
+// settlements do not queue behind a burst, and so that more tombstones of one batch share a row. A
+// message that becomes due waits for the end of the turn.
 constexpr size_t kTurnWeightMax = 2'000;
 // While a burst keeps all cores busy, a thread of the default priority waits for the time slices of
 // other threads between its turns.

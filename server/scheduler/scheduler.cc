@@ -32,9 +32,9 @@ constexpr uint64_t kUrgentMs = 20;
 // time has passed, as a rule after a second.
 constexpr size_t kMovedHereMax = 100'000;
 
-// A step takes up to this many messages out of the wheel for each one that it may fire. To take
-// them out costs about four firings (tests/bench/RESULTS.md), but messages that are due after a
-// crowd wait until the crowd has left.
+// A step takes up to this many messages out of the wheel for each message that it may fire. That
+// costs about as much as four firings (tests/bench/RESULTS.md), but messages that are due after a
+// crowd wait until the crowd has left the wheel.
 constexpr size_t kExpiriesPerFire = 64;
 // The messages that leave the wheel at a time: as many as fit into the first-level cache.
 constexpr size_t kExpireChunk = 512;

@@ -4,7 +4,7 @@
 # A cell for tests/bench/peers.sh: three brokers of Apache Kafka and the members a and b, until this script's process group is killed.
 #
 #   cell.sh DUETIMED FOLDER ADDRESS_A ADDRESS_B   data and the logs of the brokers are in FOLDER; what is there is used again
-#   cell.sh --version DUETIMED                    the versions of duetimed and Kafka; fails if one is missing
+#   cell.sh --version DUETIMED                    the versions of duetimed, Kafka and Java; fails without one of them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/cell/brokers.sh
@@ -12,7 +12,6 @@ source deploy/cell/brokers.sh
 
 print_version() {
   local duetimed jar java
-  require_java
   duetimed=$("$1" --version)
   jar=$(find "$kafka_jars" -name 'kafka-server-[0-9]*.jar' -printf '%f')
   java=$(java -version 2>&1 | head -n 1)
@@ -34,6 +33,7 @@ start_member() {
 }
 
 main() {
+  require_java
   get_kafka
   if [[ $1 == --version ]]; then
     print_version "$2"

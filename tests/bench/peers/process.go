@@ -77,7 +77,7 @@ func (s *server) kill() {
 	for _, pid := range ends {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	// The group has what started meanwhile, too.
+	// Also what has started since.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	_ = cmd.Wait()
 	for _, pid := range ends {
@@ -88,7 +88,8 @@ func (s *server) kill() {
 	s.cmd = nil
 }
 
-// killOne ends the process whose command line has this text with SIGKILL. The first process has those of all others.
+// killOne ends the process whose command line has this text with SIGKILL. The first process is a shell that has all of them in
+// its command line.
 func (s *server) killOne(text string) error {
 	for i, pid := range s.processes() {
 		if i == 0 {

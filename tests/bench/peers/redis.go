@@ -29,7 +29,7 @@ func redisPeer(fsync, durability string) *peer {
 	}
 }
 
-// openRedis makes a client whose writes wait this long for a replica, if it is not 0.
+// openRedis makes a client. With a waitMost above 0, each write waits for a replica, and fails after that time.
 func openRedis(conn *redis.Client, waitMost time.Duration) (client, error) {
 	c := &redisClient{Client: conn, prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + "-", waitMost: waitMost}
 	err := redisCancel.Load(context.Background(), c).Err()

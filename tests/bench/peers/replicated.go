@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// inMemory is the least that all peers with several copies promise. A cell waits for all brokers that are in sync.
+// inMemory is what each peer with several copies promises at least. A cell waits for all brokers that are in sync.
 const inMemory = "in the memory of 2 of 3 machines"
 
 // together returns the command of a shell that runs several programs until it is killed.

@@ -130,11 +130,16 @@ TEST_F(BulkChangesTest, ARedrivenMessageGetsItsKeyBack) {
   const MessageId letter = KeyedDeadLetter(origin);
   // A second subscription dead-lettered the message, too.
   const MessageId second = KeyedDeadLetter(origin);
+  const MessageId next = scheduler_.NextId();
+  const MessageId redriven =
+      MessageId::Make(next.epoch(), next.sequence(), letter.slot(), now_.wall_ms);
   ASSERT_TRUE(*bulk_.Redrive(now_, letter));
-  EXPECT_TRUE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
-  Commit();
-  EXPECT_FALSE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
-  const MessageId redriven = Owner();
+  for (const bool locked : {true, false}) {
+    EXPECT_EQ(locks_.Locked(MessageLocks::KeyName(kTopic, "k")), locked);
+    EXPECT_EQ(locks_.Locked(MessageLocks::Name(redriven)), locked);
+    if (locked) Commit();
+  }
+  EXPECT_EQ(Owner(), redriven);
   EXPECT_NE(redriven, origin);
   EXPECT_EQ(Get(redriven).state, protocol::MessageState::kDue);
   // A repeat of the first Schedule finds it: the key's content is that of the origin.

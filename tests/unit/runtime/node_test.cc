@@ -381,8 +381,8 @@ TEST_F(NodeTest, TurnsTellWhichEngineHangs) {
   while (node_->turns()[0] == before[0]) std::this_thread::yield();
 }
 
-// Requests for one topic run one after the other, and each waits for all shards. None of them may
-// answer meanwhile, because answers count, too.
+// Requests for one topic run one after the other, and each waits for all shards. Both shards are
+// blocked, because their answers count against the mailbox, too.
 TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
   options_.mailbox.commands_max = 10;
   StartNode();

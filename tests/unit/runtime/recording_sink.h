@@ -50,7 +50,7 @@ class RecordingSink final : public EffectSink {
     changed_.NotifyAll();
   }
 
-  // Waits until so many engines are blocked in Deliver.
+  // Waits until at least `count` engines are blocked in Deliver.
   void WaitForBlockedEngines(int count = 1) {
     base::MutexLock lock(&mutex_);
     while (waiting_ < count) changed_.Wait(&mutex_);

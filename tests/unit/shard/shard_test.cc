@@ -155,7 +155,8 @@ TEST_F(ShardTest, P1_AHeldShardEndsNothingBeforeALostSubscriptionIsBack) {
   EXPECT_EQ(delivered_[StreamOf(kSecond)], 1u);
 }
 
-// A batch is in the store before the shard hears of it, and the loader may find its messages there.
+// The store shows a batch before the shard learns of its commit, so the loader may read its
+// messages.
 TEST_F(ShardTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
   delivery::ShardLimits limits;
   limits.scheduler.load_window_ms = 10;
@@ -163,33 +164,33 @@ TEST_F(ShardTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
   ASSERT_TRUE(shard.Recover(now_).ok());
   Attach(kFirst, &shard);
   base::Now now = now_;
-  std::deque<uint64_t> unheard;
-  // A turn of the engine, without a word about its batches. Acks what is handed out.
+  std::deque<uint64_t> unreported;
+  // Steps the shard, appends its batches without reporting their commits, and acks all deliveries.
   const auto turn = [&] {
     shard.Step(now);
     while (auto batch = shard.TakeBatch()) {
       EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
                 storage::AppendOutcome::kAccepted);
-      unheard.push_back(batch->sequence);
+      unreported.push_back(batch->sequence);
     }
     Ack(now, shard.TakeEffects(), &shard);
   };
-  const auto turns_and_words = [&] {
+  const auto turn_and_report = [&] {
     for (int i = 0; i < 5; ++i) {
       turn();
-      for (; !unheard.empty(); unheard.pop_front()) {
-        shard.OnCommitted(now, unheard.front(), storage::AppendOutcome::kAccepted);
+      for (; !unreported.empty(); unreported.pop_front()) {
+        shard.OnCommitted(now, unreported.front(), storage::AppendOutcome::kAccepted);
       }
     }
   };
-  // The claim of the first one covers the second one, too.
+  // The claim of the first message also covers the second.
   Schedule(now.wall_ms, "first", &shard);
-  turns_and_words();
+  turn_and_report();
   Schedule(now.wall_ms + 100, "second", &shard);
   turn();
   now.wall_ms += 100;
   for (int i = 0; i < 5; ++i) turn();
-  turns_and_words();
+  turn_and_report();
   EXPECT_EQ(delivered_[StreamOf(kFirst)], 2u);
   for (const char* key : {"first", "second"}) {
     const auto entry = store_.GetIndex(0, kTopic, storage::IndexKind::kUserKey, key);
