@@ -109,9 +109,9 @@ void ScheduleRecord::End(uint32_t run, const grpc::Status& status,
   }
 }
 
-Clients::Clients(const std::string& target, uint32_t run, uint64_t seed, HistoryWriter* history,
-                 AcceptedMessages* accepted)
-    : target_(target), run_(run), history_(history), accepted_(accepted) {
+Clients::Clients(const std::string& target, uint32_t run, uint64_t seed, int batch,
+                 HistoryWriter* history, AcceptedMessages* accepted)
+    : target_(target), run_(run), batch_(batch), history_(history), accepted_(accepted) {
   std::mt19937_64 random(seed);
   // In half of the runs, cancels reach the messages of earlier runs before any subscriber takes
   // them.
@@ -123,9 +123,9 @@ Clients::Clients(const std::string& target, uint32_t run, uint64_t seed, History
   // do, so no old message is left and the low watermark follows the clock closely.
   const bool diligent = random() % 2 == 0;
   quiet_ = diligent && random() % 2 == 0;
-  const SubscriberHabits habits =
-      diligent ? SubscriberHabits{.credit = 100, .acks = 100, .nacks = 0, .breaks = 0}
-               : SubscriberHabits{};
+  SubscriberHabits habits =
+      diligent ? SubscriberHabits{.acks = 100, .nacks = 0, .breaks = 0} : SubscriberHabits{};
+  habits.credit = std::max(habits.credit, 5 * batch);
   for (int topic = 0; topic < kTopics; ++topic) {
     subscribers_.push_back(std::make_unique<SubscriberClient>(
         SubscriberClient::Where{.target = target, .topic = TopicName(topic), .run = run}, habits,
@@ -150,7 +150,9 @@ void Clients::Schedule(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto stub = v1::Messages::NewStub(Connect(target_));
   while (!stopping_) {
-    const int count = quiet_ || random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 20);
+    const int count = quiet_ || random() % 2 == 0
+                          ? 1
+                          : 1 + static_cast<int>(random() % static_cast<uint64_t>(batch_));
     ScheduleRecord record(history_);
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) {

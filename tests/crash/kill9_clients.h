@@ -71,10 +71,10 @@ inline constexpr int kTopics = 3;
 std::string TopicName(int topic);
 
 // All clients of one run of the daemon. They start in the constructor and run until Stop or until
-// the daemon is gone.
+// the daemon is gone. A Schedule call has at most `batch` messages.
 class Clients {
  public:
-  Clients(const std::string& target, uint32_t run, uint64_t seed, HistoryWriter* history,
+  Clients(const std::string& target, uint32_t run, uint64_t seed, int batch, HistoryWriter* history,
           AcceptedMessages* accepted);
   ~Clients();
   Clients(const Clients&) = delete;
@@ -91,6 +91,7 @@ class Clients {
 
   const std::string target_;
   const uint32_t run_;
+  const int batch_;
   HistoryWriter* const history_;
   AcceptedMessages* const accepted_;
   // Constant once the threads run.

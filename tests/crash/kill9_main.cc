@@ -3,9 +3,10 @@
 // The crash test. Kills the real daemon at random moments, again and again, under concurrent
 // clients. At the end it drains the daemon and judges the history that the clients recorded.
 //
-//   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--memory] [--daemon=PATH]
+//   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--batch=N] [--memory] [--daemon=PATH]
 //
-// DUETIME_TEST_SCALE multiplies the default number of cycles.
+// Memtables are small, so that kills meet flushes. With batches of hundreds each life of the daemon
+// has thousands of messages. DUETIME_TEST_SCALE multiplies the default number of cycles.
 //
 // Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
 // could not run.
@@ -29,6 +30,8 @@ using std::chrono::milliseconds;
 
 struct Arguments {
   KillOptions kill = DefaultKillOptions(200);
+  // The most messages in a Schedule call.
+  int batch = 20;
   bool memory = false;
 };
 
@@ -44,7 +47,8 @@ struct Story {
 
 // One run of the daemon. Most runs are killed under load, some during the start, some during the
 // drain.
-bool RunOnce(test::ServerProcess* server, uint32_t run, std::mt19937_64* random, Story* story) {
+bool RunOnce(test::ServerProcess* server, uint32_t run, int batch, std::mt19937_64* random,
+             Story* story) {
   HistoryWriter& history = story->history;
   const uint64_t kind = (*random)() % 20;
   history.Add({.run = run, .what = What::kStart});
@@ -54,7 +58,7 @@ bool RunOnce(test::ServerProcess* server, uint32_t run, std::mt19937_64* random,
     return true;
   }
   if (!StartRun(server, static_cast<int>(run))) return false;
-  Clients clients(server->target(), run, (*random)(), &history, &story->accepted);
+  Clients clients(server->target(), run, (*random)(), batch, &history, &story->accepted);
   std::this_thread::sleep_for(milliseconds(50 + (*random)() % 350));
   if (kind == 1) {
     history.Add({.run = run, .what = What::kStop});
@@ -120,17 +124,20 @@ test::Counts Least(int64_t cycles) {
 
 int Main(const Arguments& arguments) {
   const KillOptions& kill = arguments.kill;
-  std::printf("seed %llu, %d cycles, %d shards, %s\n", static_cast<unsigned long long>(kill.seed),
-              kill.cycles, kill.shards, arguments.memory ? "in memory" : "on disk");
+  std::printf("seed %llu, %d cycles, %d shards, batches of %d, %s\n",
+              static_cast<unsigned long long>(kill.seed), kill.cycles, kill.shards, arguments.batch,
+              arguments.memory ? "in memory" : "on disk");
   std::fflush(stdout);
   std::mt19937_64 random(kill.seed);
   test::ServerProcess server(DaemonOptions(
-      kill, {"--drain-grace-ms=300", "--low-watermark-period-ms=10"},
+      kill,
+      {"--drain-grace-ms=300", "--low-watermark-period-ms=10", "--write-buffer-bytes=1MiB",
+       "--wal-bytes-max=4MiB"},
       arguments.memory ? test::TempDirectory::Where::kMemory : test::TempDirectory::Where::kDisk));
   Story story;
   const int64_t begun = SteadyMillis();
   for (int run = 1; run <= kill.cycles; ++run) {
-    if (!RunOnce(&server, static_cast<uint32_t>(run), &random, &story)) {
+    if (!RunOnce(&server, static_cast<uint32_t>(run), arguments.batch, &random, &story)) {
       return KeepUnjudged(&story.history);
     }
     if (run % 50 == 0) {
@@ -154,6 +161,8 @@ int main(int argc, char** argv) {
   duetime::crash::Arguments arguments;
   CLI::App app("Kills the daemon again and again, and judges what its clients saw.");
   duetime::crash::AddKillOptions(&app, &arguments.kill);
+  app.add_option("--batch", arguments.batch, "The most messages in a Schedule call")
+      ->check(CLI::Range(1, 1'000));
   app.add_flag("--memory", arguments.memory,
                "Keep the data in memory: faster, but commits are hardly ever on their way");
   CLI11_PARSE(app, argc, argv);
