@@ -5,8 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <iterator>
+#include <list>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -103,11 +102,9 @@ class KeyLocks {
         Pass(&waiters, &passed);
         if (!waiters.empty() && waiters.front().kind == Kind::kJoin) continue;
       }
-      waiters.insert(waiters.begin(), std::make_move_iterator(passed.begin()),
-                     std::make_move_iterator(passed.end()));
+      waiters.splice(waiters.begin(), passed);
       // Waiters that wait already come before waiters that came while this one ran.
-      waiters.insert(waiters.end(), std::make_move_iterator(again->second.begin()),
-                     std::make_move_iterator(again->second.end()));
+      waiters.splice(waiters.end(), again->second);
       again->second = std::move(waiters);
       return;
     }
@@ -122,14 +119,14 @@ class KeyLocks {
     Waiter run;
     Kind kind{};
   };
-  using Queue = std::deque<Waiting>;
+  // A list, because most locks have no waiter, and an empty list allocates nothing.
+  using Queue = std::list<Waiting>;
 
   static bool Never() { return false; }
   // Moves the waiters that read from the front of the queue to `passed`.
   static void Pass(Queue* waiters, Queue* passed) {
     while (!waiters->empty() && waiters->front().kind == Kind::kRead) {
-      passed->push_back(std::move(waiters->front()));
-      waiters->pop_front();
+      passed->splice(passed->end(), *waiters, waiters->begin());
     }
   }
 
