@@ -140,6 +140,12 @@ class BackgroundListener final : public rocksdb::EventListener {
   explicit BackgroundListener(std::shared_ptr<BackgroundErrors> errors)
       : errors_(std::move(errors)) {}
 
+  // These two run on the threads that flush and compact.
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { StopPerfCounters(); }
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    StopPerfCounters();
+  }
+
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* status) override {
     const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
     if (errors_->Tolerate(compaction, *status)) *status = rocksdb::Status::OK();

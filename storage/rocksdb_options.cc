@@ -6,6 +6,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/perf_level.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
@@ -234,5 +235,7 @@ rocksdb::ReadOptions MakeGetOptions() {
   options.verify_checksums = true;
   return options;
 }
+
+void StopPerfCounters() { rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable); }
 
 }  // namespace duetime::storage

@@ -123,6 +123,7 @@ class RangeReader {
     rocksdb::ReadOptions options = MakeScanOptions(&lower_, &upper_, tombstones_max_);
     // After a detour the range goes on with another prefix than it began with.
     options.total_order_seek = on_damage_ != OnDamage::kFail;
+    StopPerfCounters();
     iterator_.reset(tables_->db()->NewIterator(options, tables_->handle(family_)));
     iterator_->Seek(ToSlice(place_));
   }

@@ -76,6 +76,7 @@ rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bo
   }
   database_->AddCounts(&counts_, &batch_);
   if (place != nullptr) database_->AddLogPlace(*place, &batch_);
+  StopPerfCounters();
   return database_->Write(&batch_, sync);
 }
 

@@ -63,6 +63,7 @@ class RocksDbStore::Impl {
   // block.
   absl::StatusOr<std::optional<std::string>> GetOne(ColumnFamily family, absl::string_view key) {
     std::string value;
+    StopPerfCounters();
     const rocksdb::Status status =
         database_->db()->Get(MakeGetOptions(), database_->handle(family), ToSlice(key), &value);
     if (status.IsNotFound()) return std::optional<std::string>();
