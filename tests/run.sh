@@ -24,10 +24,13 @@
 #   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
 #             in build/soak
 #
-#   tests/run.sh                      release, asan, tsan, clients and lint
+#   tests/run.sh                      release, clients, asan, tsan and lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
+#
+# With several lanes, the builds of asan and tsan and the whole of lint run in idle time beside the other lanes, one after the
+# other; not beside the lanes cells, cells-long and soak, which measure.
 #
 # Every lane needs the network if Debian packages are missing, to install them. Besides, some lanes do: lint installs buf from
 # npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes.
@@ -41,7 +44,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly default_lanes=(release asan tsan clients lint)
+# Lanes whose tests mostly wait come first: other builds run meanwhile.
+readonly default_lanes=(release clients asan tsan lint)
 readonly client_languages=(go java node python)
 readonly all_lanes=("${default_lanes[@]}" fuzz faults cells cells-long soak)
 readonly logs=build/logs
@@ -49,6 +53,7 @@ jobs=$(nproc)
 passed=0
 failed=0
 declare -A background=()
+last_idle=
 trap end_background EXIT
 
 usage() {
@@ -133,18 +138,24 @@ lane_release() {
   check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
 }
 
-lane_asan() {
-  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. &&
-    DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|cli_)'
+build_asan() {
+  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.
 }
 
-lane_tsan() {
+lane_asan() {
+  built asan && DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|cli_)'
+}
+
+build_tsan() {
   local targets
   configure tsan tsan -DDUETIME_BENCH=OFF -DDUETIME_CLIENT=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. || return
   # Each test has the name of its program.
   mapfile -t targets < <(ctest --preset tsan --show-only --label-regex threads | sed -nE 's/^ *Test +#[0-9]+: //p')
-  compile tsan tsan --target "${targets[@]}" &&
-    DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
+  compile tsan tsan --target "${targets[@]}"
+}
+
+lane_tsan() {
+  built tsan && DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
 }
 
 # fuzz PRESET SECONDS : every target for this long, from the kept inputs on; as many at once as there are cores.
@@ -381,10 +392,29 @@ end_background() {
   done 2>/dev/null
 }
 
-# Takes only the CPU time that other lanes leave, because their tests mostly wait.
-lint_in_idle_time() {
+# idle NAME COMMAND... : begins the command in idle time: it gets only the CPU time that the lanes leave. Such commands run one
+# after the other.
+idle() {
+  [[ -z ${background[$1]:-} ]] || return 0
+  begin "$1" in_idle_time "$last_idle" "${@:2}"
+  last_idle=${background[$1]}
+}
+
+in_idle_time() {
   chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
-  lane_lint
+  [[ -z $1 ]] || tail --pid="$1" -f /dev/null || return
+  "${@:2}"
+}
+
+# built LANE : builds the lane, or waits for its build in idle time. Returns 1 if it failed.
+built() {
+  local before=$failed
+  if [[ -n ${background[$1-build]:-} ]]; then
+    await "$1-build"
+  else
+    "build_$1"
+  fi
+  ((failed == before))
 }
 
 lane_quick() {
@@ -423,9 +453,13 @@ main() {
   started=$(now_ms)
   mkdir -p "$logs"
   if step "$logs/install.log" "install the packages that are missing" deploy/install-deps.sh test; then
-    if [[ ${#lanes[@]} -gt 1 && " ${lanes[*]} " == *" lint "* ]]; then
-      begin lint lint_in_idle_time
-    fi
+    for lane in "${lanes[@]}"; do
+      [[ ${#lanes[@]} -eq 1 || " ${lanes[*]}" == *" "@(cells|soak)* ]] && break
+      case $lane in
+        asan | tsan) idle "$lane-build" "build_$lane" ;;
+        lint) idle lint lane_lint ;;
+      esac
+    done
     for lane in "${lanes[@]}"; do
       [[ $lane == lint && -n ${background[lint]:-} ]] || "lane_$lane"
     done
