@@ -98,8 +98,10 @@ class CellTest {
 
     void resign() {
       set(false, false);
-      subscribers.forEach(subscriber -> subscriber.onError(notLeader()));
-      subscribers.clear();
+      synchronized (subscribers) {
+        subscribers.forEach(subscriber -> subscriber.onError(notLeader()));
+        subscribers.clear();
+      }
     }
 
     private static StatusRuntimeException notLeader() {
@@ -136,8 +138,10 @@ class CellTest {
       if (!admits(observer)) return new Requests<>(request -> {}, () -> {});
       SubscribeResponse.Builder first = SubscribeResponse.newBuilder().setStarted(SubscribeStarted.getDefaultInstance());
       first.addDeliveriesBuilder().setMessageId(name).setLeaseToken(name);
-      observer.onNext(first.build());
-      subscribers.add(observer);
+      synchronized (subscribers) { // a test that has the delivery may end the stream at once
+        observer.onNext(first.build());
+        subscribers.add(observer);
+      }
       return new Requests<>(request -> {}, () -> {});
     }
 
