@@ -453,13 +453,14 @@ main() {
   started=$(now_ms)
   mkdir -p "$logs"
   if step "$logs/install.log" "install the packages that are missing" deploy/install-deps.sh test; then
-    for lane in "${lanes[@]}"; do
-      [[ ${#lanes[@]} -eq 1 || " ${lanes[*]}" == *" "@(cells|soak)* ]] && break
-      case $lane in
-        asan | tsan) idle "$lane-build" "build_$lane" ;;
-        lint) idle lint lane_lint ;;
-      esac
-    done
+    if [[ ${#lanes[@]} -gt 1 && " ${lanes[*]}" != *" "@(cells|soak)* ]]; then
+      for lane in "${lanes[@]}"; do
+        case $lane in
+          asan | tsan) idle "$lane-build" "build_$lane" ;;
+          lint) idle lint lane_lint ;;
+        esac
+      done
+    fi
     for lane in "${lanes[@]}"; do
       [[ $lane == lint && -n ${background[lint]:-} ]] || "lane_$lane"
     done
