@@ -16,6 +16,7 @@
 
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_tables.h"
 
 namespace duetime::storage {
 namespace {
@@ -24,7 +25,9 @@ namespace fs = std::filesystem;
 
 // Empty if the table does not tell it. The file is then copied each time.
 std::string UniqueIdOfTable(const std::string& path) {
-  rocksdb::SstFileReader reader{rocksdb::Options()};
+  rocksdb::Options options;
+  options.env = CheckedEnv();
+  rocksdb::SstFileReader reader(options);
   if (!reader.Open(path).ok()) return "";
   std::string id;
   if (!rocksdb::GetExtendedUniqueIdFromTableProperties(*reader.GetTableProperties(), &id).ok()) {

@@ -19,6 +19,7 @@
 #include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_tables.h"
 #include "storage/rocksdb_upgrade.h"
 #include "storage/value_codec.h"
 
@@ -97,15 +98,11 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
 RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options)
     : options_(options),
       db_path_(absl::StrCat(options.data_dir, "/db")),
+      env_(rocksdb::NewCompositeEnv(CheckedTables(options.file_system))),
       fenced_(std::make_shared<std::atomic<bool>>(false)),
       lasting_(std::make_shared<std::atomic<bool>>(false)),
       background_errors_(std::make_shared<BackgroundErrors>(fenced_, lasting_)),
-      drop_mark_(std::make_shared<DropMark>(0)) {
-  if (options_.file_system != nullptr) {
-    env_override_ = rocksdb::NewCompositeEnv(options_.file_system);
-  }
-  env_ = env_override_ != nullptr ? env_override_.get() : rocksdb::Env::Default();
-}
+      drop_mark_(std::make_shared<DropMark>(0)) {}
 
 RocksDbDatabase::~RocksDbDatabase() {
   if (db_ == nullptr) return;
@@ -197,7 +194,7 @@ absl::Status RocksDbDatabase::CheckFiles() {
 absl::Status RocksDbDatabase::CheckContinuity() {
   // Only a creation that was interrupted early has no CURRENT.
   if (!env_->FileExists(db_path_ + "/CURRENT").ok()) return absl::OkStatus();
-  StartCheck check(env_, db_path_, /*families_exist=*/!MayLackFamilies());
+  StartCheck check(env_.get(), db_path_, /*families_exist=*/!MayLackFamilies());
   if (absl::Status status = check.Run(found_.durable_sequence); !status.ok()) return status;
   for (const StartCheck::Trim& trim : check.trims()) {
     if (options_.log != nullptr) {
@@ -221,7 +218,7 @@ bool RocksDbDatabase::MayLackFamilies() const {
 absl::Status RocksDbDatabase::OpenDb() {
   const auto logger = std::make_shared<RocksDbLogger>(options_.log);
   rocksdb::DBOptions db_options =
-      MakeDbOptions(env_, logger, NewBackgroundListener(background_errors_));
+      MakeDbOptions(env_.get(), logger, NewBackgroundListener(background_errors_));
   if (options_.open_files_max != 0) {
     db_options.max_open_files = static_cast<int>(options_.open_files_max);
   }

@@ -128,8 +128,7 @@ class RocksDbDatabase {
   // Constant once Open has returned.
   const RocksDbStoreOptions options_;
   const std::string db_path_;
-  std::unique_ptr<rocksdb::Env> env_override_;
-  rocksdb::Env* env_ = nullptr;
+  const std::unique_ptr<rocksdb::Env> env_;
   std::optional<DirectoryLock> lock_;
   std::unique_ptr<Witness> witness_;
   // The record in the witness file when Open() began. For a new store, the record that Open()

@@ -23,6 +23,7 @@
 #include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_tables.h"
 
 namespace duetime::storage {
 namespace {
@@ -146,6 +147,7 @@ absl::Status RepairSource::ReadWitness() {
 }
 
 absl::Status RepairSource::CheckStart() {
+  // Without a check of each table, because a table that does not open is lost alone.
   StartCheck check(rocksdb::Env::Default(), data_dir_ + "/db", /*families_exist=*/true);
   const absl::Status status = check.Run(witness_.has_value() ? witness_->durable_sequence : 0);
   sound_ = status.ok();
@@ -253,6 +255,7 @@ absl::Status RepairSource::LinkTable(uint64_t number) {
     return absl::OkStatus();
   }
   rocksdb::Options options;
+  options.env = CheckedEnv();
   options.table_factory =
       Families()[static_cast<size_t>(ColumnFamily::kMessages)].options.table_factory;
   rocksdb::SstFileReader reader(options);
@@ -349,9 +352,8 @@ absl::Status RepairSource::WriteManifest() {
 absl::Status RepairSource::OpenDb() {
   const auto errors = std::make_shared<BackgroundErrors>(
       std::make_shared<std::atomic<bool>>(false), std::make_shared<std::atomic<bool>>(false));
-  rocksdb::DBOptions options =
-      MakeDbOptions(rocksdb::Env::Default(), std::make_shared<RocksDbLogger>(nullptr),
-                    NewBackgroundListener(errors));
+  rocksdb::DBOptions options = MakeDbOptions(CheckedEnv(), std::make_shared<RocksDbLogger>(nullptr),
+                                             NewBackgroundListener(errors));
   options.max_open_files = kOpenTables;
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;

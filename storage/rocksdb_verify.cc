@@ -26,6 +26,7 @@
 #include "storage/rocksdb_range.h"
 #include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_tables.h"
 #include "storage/value_codec.h"
 #include "storage/witness.h"
 
@@ -108,7 +109,7 @@ class Verifier {
 
   // Checks what a start checks before it lets RocksDB open the database.
   absl::Status CheckStart() {
-    StartCheck check(rocksdb::Env::Default(), db_path_, /*families_exist=*/true);
+    StartCheck check(CheckedEnv(), db_path_, /*families_exist=*/true);
     const absl::Status status = check.Run(witness_.has_value() ? witness_->durable_sequence : 0);
     if (absl::IsDataLoss(status)) {
       Fault(status.message());
@@ -137,7 +138,7 @@ class Verifier {
     rocksdb::DB* db = nullptr;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(
-        MakeDbOptions(rocksdb::Env::Default(), logger, NewBackgroundListener(errors)), db_path_,
+        MakeDbOptions(CheckedEnv(), logger, NewBackgroundListener(errors)), db_path_,
         MakeColumnFamilies(options, std::make_shared<DropMark>(0)), &handles, &db);
     if (MayPass(opened)) return FromRocksDb(opened, absl::StrCat("open ", db_path_));
     if (!opened.ok()) {
@@ -183,7 +184,9 @@ class Verifier {
 
   absl::Status VerifyTable(const fs::path& path, const rocksdb::LiveFileMetaData* file) {
     ++tables_read_;
-    rocksdb::SstFileReader reader{rocksdb::Options()};
+    rocksdb::Options options;
+    options.env = CheckedEnv();
+    rocksdb::SstFileReader reader(options);
     rocksdb::Status status = reader.Open(path.string());
     if (status.ok()) status = reader.VerifyChecksum(rocksdb::ReadOptions());
     if (status.ok()) return absl::OkStatus();

@@ -25,7 +25,6 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
-#include "storage/manifest.h"
 #include "tests/crash/store_driver.h"
 #include "tests/crash/store_mutations.h"
 #include "tests/support/from_environment.h"
@@ -55,14 +54,15 @@ std::vector<size_t> RecordEnds(const std::string& bytes) {
 class StorageMutationTest : public testing::TestWithParam<Origin> {
  protected:
   // Applies `mutate` to a fresh copy of a file and judges the directory.
-  void Try(const std::string& what, const fs::path& file,
-           const std::function<void(std::string* bytes)>& mutate) {
+  Outcome Try(const std::string& what, const fs::path& file,
+              const std::function<void(std::string* bytes)>& mutate) {
     victim_.Restore();
     std::string bytes = ReadFile(file);
     mutate(&bytes);
     WriteFile(victim_.InCopy(file), bytes);
-    tally_.Add(absl::StrCat(victim_.name(), ": ", file.filename().string(), " ", what),
-               victim_.Judge());
+    Outcome outcome = victim_.Judge();
+    tally_.Add(absl::StrCat(victim_.name(), ": ", file.filename().string(), " ", what), outcome);
+    return outcome;
   }
 
   void TryCut(const fs::path& file, size_t size) {
@@ -84,26 +84,10 @@ class StorageMutationTest : public testing::TestWithParam<Origin> {
 
   void TryFlip(const fs::path& file, size_t at) {
     Try(absl::StrCat("bit flipped at ", at), file,
-        [at](std::string* bytes) { (*bytes)[at] = static_cast<char>((*bytes)[at] ^ 4); });
+        [at](std::string* bytes) { FlipBitOf(bytes, at, 2); });
   }
 
-  fs::path Manifest() const { return victim_.Files("MANIFEST").back(); }
-
-  // The tables that the manifest names. The kill may have cut a compaction short: then there are
-  // others, which nobody needs.
-  std::vector<fs::path> LiveTables() const {
-    const std::string bytes = ReadFile(Manifest());
-    storage::ManifestReader reader;
-    for (size_t at = 0; at < bytes.size(); at += storage::kLogBlockBytes) {
-      reader.AddBlock(absl::string_view(bytes).substr(at, storage::kLogBlockBytes));
-    }
-    std::vector<fs::path> tables = victim_.Files(".sst");
-    std::erase_if(tables, [&reader](const fs::path& file) {
-      return !reader.state().tables.contains(std::stoull(file.stem().string()));
-    });
-    EXPECT_GT(tables.size(), 3u);
-    return tables;
-  }
+  fs::path Manifest() const { return victim_.Manifest(); }
 
   Victim victim_{GetParam()};
   Tally tally_;
@@ -231,7 +215,7 @@ TEST_P(StorageMutationTest, OldRecordsBehindTheLastLogAreDropped) {
 
 // Tables that are missing or have another size.
 TEST_P(StorageMutationTest, EachTable) {
-  for (const fs::path& table : LiveTables()) {
+  for (const fs::path& table : victim_.LiveTables()) {
     const size_t size = fs::file_size(table);
     TryDelete(table);
     TryCut(table, size - 1);
@@ -243,12 +227,37 @@ TEST_P(StorageMutationTest, EachTable) {
 
 // A bit of the first block, of the middle, and of what follows the records.
 TEST_P(StorageMutationTest, ABitOfEachTable) {
-  for (const fs::path& table : LiveTables()) {
+  for (const fs::path& table : victim_.LiveTables()) {
     const size_t size = fs::file_size(table);
     for (const size_t at : {size_t{3}, size / 2, size - 400}) TryFlip(table, at);
   }
   tally_.Print("bits of tables");
   EXPECT_GT(tally_.of(kDetected), 2u);
+}
+
+// What RocksDB uses before it compares a checksum.
+TEST_P(StorageMutationTest, TheEndOfEachTable) {
+  const std::vector<std::pair<std::string, std::function<void(std::string * table)>>> changes = {
+      {"a bit of the properties flipped",
+       [](std::string* table) { FlipBitOf(table, PropertiesIn(*table).first + 40, 6); }},
+      {"the last bit of the properties flipped", FlipLastBitOfProperties},
+      {"a bit of the metaindex flipped",
+       [](std::string* table) { FlipBitOf(table, PropertiesIn(*table).second + 20, 3); }},
+      {"no checksums", [](std::string* table) { FlipBitOf(table, table->size() - 53, 2); }},
+      {"format version 1", [](std::string* table) { FlipBitOf(table, table->size() - 12, 2); }},
+      {"format version 7", [](std::string* table) { FlipBitOf(table, table->size() - 12, 1); }},
+      {"another magic number", [](std::string* table) { FlipBitOf(table, table->size() - 1, 0); }},
+      {"the places of the footer lost", [](std::string* table) {
+         table->replace(table->size() - 52, 40, std::string(40, '\x7f'));
+       }}};
+  for (const fs::path& table : victim_.LiveTables()) {
+    for (const auto& [what, change] : changes) {
+      const std::string text = Try(what, table, change).text;
+      EXPECT_TRUE(absl::StrContains(text, "/db/" + table.filename().string())) << what << text;
+    }
+  }
+  tally_.Print("ends of tables");
+  EXPECT_EQ(tally_.of(kIntact) + tally_.of(kDetected), 0u);
 }
 
 TEST_P(StorageMutationTest, TheWitness) {

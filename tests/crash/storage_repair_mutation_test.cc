@@ -117,7 +117,7 @@ class StorageRepairMutationTest : public testing::TestWithParam<Origin> {
         what = "an old part appended";
         break;
       default:
-        if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ 1);
+        if (!bytes.empty()) FlipBitOf(&bytes, at, static_cast<int>((*random)() % 8));
         what = "a bit flipped";
         break;
     }
@@ -151,6 +151,23 @@ TEST_P(StorageRepairMutationTest, WhatIsLostIsTold) {
     std::string what = absl::StrCat("seed ", seed, ": ");
     for (uint64_t left = 1 + random() % 2; left > 0; --left) what += Mutate(&random);
     Try(what);
+  }
+}
+
+TEST_P(StorageRepairMutationTest, ATableWithDamagedPropertiesIsLost) {
+  for (const fs::path& table : victim_.LiveTables()) {
+    victim_.Restore();
+    std::string bytes = ReadFile(table);
+    FlipLastBitOfProperties(&bytes);
+    WriteFile(victim_.InCopy(table), bytes);
+    Try(table.filename().string() + ", ");
+    const TempDirectory output;
+    const Outcome verified = InChild(output.Join("verify"), [this] {
+      const auto print = [](absl::string_view line) { std::cerr << line << "\n"; };
+      return storage::VerifyDirectory(victim_.dir().string(), print).ok() ? kIntact : kRefused;
+    });
+    EXPECT_EQ(verified.exit_code, kRefused) << verified.signal << verified.text;
+    EXPECT_TRUE(absl::StrContains(verified.text, table.filename().string())) << verified.text;
   }
 }
 

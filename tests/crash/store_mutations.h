@@ -30,6 +30,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "storage/manifest.h"
+#include "storage/varint.h"
 #include "storage/witness.h"
 #include "tests/crash/store_driver.h"
 #include "tests/support/temp_directory.h"
@@ -61,6 +63,23 @@ inline std::vector<fs::path> DbFiles(const fs::path& data_dir, absl::string_view
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// The first byte of a table's properties, and the byte behind the last.
+inline std::pair<size_t, size_t> PropertiesIn(const std::string& table) {
+  const std::string name = "rocksdb.properties";
+  absl::string_view place = absl::string_view(table).substr(table.rfind(name) + name.size());
+  const size_t begin = storage::TakeVarint(&place).value();
+  return {begin, begin + storage::TakeVarint(&place).value()};
+}
+
+inline void FlipBitOf(std::string* bytes, size_t at, int bit) {
+  (*bytes)[at] = static_cast<char>((*bytes)[at] ^ (1 << bit));
+}
+
+// RocksDB then looks for a hash index behind the properties.
+inline void FlipLastBitOfProperties(std::string* table) {
+  FlipBitOf(table, PropertiesIn(*table).second - 1, 7);
 }
 
 // After Arm(n), the n-th new table and all later ones are never created: the thread that flushes
@@ -344,6 +363,22 @@ class Victim {
   }
   fs::path InCopy(const fs::path& file) const {
     return dir() / fs::relative(file, original_.path());
+  }
+  fs::path Manifest() const { return Files("MANIFEST").back(); }
+  // The tables that the manifest names. The kill may have cut a compaction short: then there are
+  // others, which nobody needs.
+  std::vector<fs::path> LiveTables() const {
+    const std::string bytes = ReadFile(Manifest());
+    storage::ManifestReader reader;
+    for (size_t at = 0; at < bytes.size(); at += storage::kLogBlockBytes) {
+      reader.AddBlock(absl::string_view(bytes).substr(at, storage::kLogBlockBytes));
+    }
+    std::vector<fs::path> tables = Files(".sst");
+    std::erase_if(tables, [&reader](const fs::path& file) {
+      return !reader.state().tables.contains(std::stoull(file.stem().string()));
+    });
+    EXPECT_GT(tables.size(), 3u);
+    return tables;
   }
   fs::path witness() const { return original_.Join("witness"); }
 
