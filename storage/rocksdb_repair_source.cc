@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -191,6 +190,7 @@ absl::Status RepairSource::ReadManifest() {
       .PermitUncheckedError();
   std::string name(absl::StripSuffix(current, "\n"));
   std::string newest;
+  bool exists = false;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(data_dir_ + "/db", error)) {
     const std::string file = entry.path().filename().string();
@@ -198,12 +198,10 @@ absl::Status RepairSource::ReadManifest() {
     uint64_t number = 0;
     if (!absl::ConsumePrefix(&digits, "MANIFEST-") || !absl::SimpleAtoi(digits, &number)) continue;
     last_file_ = std::max(last_file_, number);
+    exists = exists || file == name;
     if (std::make_pair(file.size(), file) > std::make_pair(newest.size(), newest)) newest = file;
   }
-  if (!absl::StartsWith(name, "MANIFEST-") || absl::StrContains(name, '/') ||
-      !fs::exists(Path(name), error)) {
-    name = newest;
-  }
+  if (!exists) name = newest;
   if (!name.empty()) {
     if (absl::Status status = ReadManifestFile(name); !status.ok()) return status;
   }

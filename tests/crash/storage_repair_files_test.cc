@@ -117,9 +117,16 @@ TEST_F(StorageRepairFilesTest, AFailedReadIsNoLoss) {
 }
 
 TEST_F(StorageRepairFilesTest, NothingIsLostWithTheNameOfTheManifest) {
-  fs::remove(dir() + "/db/CURRENT");
-  EXPECT_TRUE(Repair().ok()) << printed_;
-  EXPECT_EQ(Numbers(), NumbersUpTo(kMessages));
+  const std::string name = Manifest().filename().string();
+  for (const std::string& current :
+       {std::string(), name + '\0', std::string("MANIFEST-999999\n")}) {
+    SCOPED_TRACE(testing::PrintToString(current));
+    Copy(original_->path());
+    fs::remove(dir() + "/db/CURRENT");
+    if (!current.empty()) std::ofstream(dir() + "/db/CURRENT", std::ios::binary) << current;
+    EXPECT_TRUE(Repair().ok()) << printed_;
+    EXPECT_EQ(Numbers(), NumbersUpTo(kMessages));
+  }
 }
 
 TEST_F(StorageRepairFilesTest, TheWitnessIsMissing) {
