@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/old_records.h"
 
+#include <algorithm>
 #include <string>
 
+#include "server/base/name_char.h"
 #include "storage/byte_order.h"
 
 namespace duetime::catalog {
@@ -48,13 +50,16 @@ absl::StatusOr<StoredTopic> DecodeOldTopic(absl::string_view bytes) {
       NumberAt(bytes, 7) > static_cast<uint64_t>(protocol::BucketPolicy::kSpread)) {
     return damaged;
   }
+  // protobuf writes a string that is not UTF-8, and refuses to read it.
+  const absl::string_view name = bytes.substr(BytesOf(kNumbers));
+  if (!std::all_of(name.begin(), name.end(), base::IsNameChar)) return damaged;
   settings.paused = (flags & kPaused) != 0;
   settings.rate_per_s = NumberAt(bytes, 4);
   settings.burst = NumberAt(bytes, 5);
   settings.minute_max = NumberAt(bytes, 6);
   settings.minute_policy = static_cast<protocol::BucketPolicy>(NumberAt(bytes, 7));
   settings.minute_spread_ms = NumberAt(bytes, 8);
-  settings.dead_letter_topic = std::string(bytes.substr(BytesOf(kNumbers)));
+  settings.dead_letter_topic = std::string(name);
   return topic;
 }
 

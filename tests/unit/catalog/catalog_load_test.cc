@@ -72,7 +72,7 @@ TEST(OldTopicTest, RefusesBytesThatNoEncoderWrote) {
   for (const std::string& bytes :
        {std::string(), good.substr(1), good.substr(0, good.size() - 1), good + "x",
         OldTopic(1, 0, {}) + "x", OldTopic(3, 0, {}), OldTopic(1, 4, {}), OldTopic(2, 8, {}),
-        OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4})}) {
+        OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4}), OldTopic(2, 0, {}, "graves\xff")}) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeOldTopic(bytes).status()));
   }
 }
