@@ -53,7 +53,9 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
   // Reads are scans and dense point reads: 16 KB blocks need a quarter of the index of 4 KB blocks,
   // and LZ4 compresses them better.
   table.block_size = 16 << 10;
+  // CheckedTables() wants these two.
   table.format_version = 5;
+  table.checksum = rocksdb::kXXH3;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }

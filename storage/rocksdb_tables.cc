@@ -134,8 +134,7 @@ class TableCheck {
 class CheckedFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
-  static const char* kClassName() { return "CheckedFileSystem"; }
-  const char* Name() const override { return kClassName(); }
+  const char* Name() const override { return "CheckedFileSystem"; }
 
   rocksdb::IOStatus NewRandomAccessFile(const std::string& path,
                                         const rocksdb::FileOptions& options,

@@ -161,6 +161,8 @@ TEST_P(StorageRepairMutationTest, ATableWithDamagedPropertiesIsLost) {
     FlipLastBitOfProperties(&bytes);
     WriteFile(victim_.InCopy(table), bytes);
     Try(table.filename().string() + ", ");
+    // A verification tells of both.
+    fs::remove(victim_.InCopy(victim_.Files(".log").back()));
     const TempDirectory output;
     const Outcome verified = InChild(output.Join("verify"), [this] {
       const auto print = [](absl::string_view line) { std::cerr << line << "\n"; };
@@ -168,6 +170,7 @@ TEST_P(StorageRepairMutationTest, ATableWithDamagedPropertiesIsLost) {
     });
     EXPECT_EQ(verified.exit_code, kRefused) << verified.signal << verified.text;
     EXPECT_TRUE(absl::StrContains(verified.text, table.filename().string())) << verified.text;
+    EXPECT_TRUE(absl::StrContains(verified.text, ".log")) << verified.text;
   }
 }
 
