@@ -14,7 +14,7 @@
 #             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
 #             the console in a browser, the Kubernetes files, a server that becomes a cell, and the faults of the lane `cells`,
 #             which are skipped where that lane is
-#   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
+#   fuzz      the fuzz targets of the asan build for a minute each, or DUETIME_FUZZ_SECONDS
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
 #   cells     three members on three brokers of Apache Kafka, in namespaces of their own: every kind of fault, 20 takeovers, and
@@ -24,13 +24,13 @@
 #   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
 #             in build/soak
 #
-#   tests/run.sh                      release, clients, asan, tsan and lint
+#   tests/run.sh                      release, clients, asan, tsan, lint and fuzz
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
 #
-# With several lanes, the builds of asan and tsan and the whole of lint run in idle time beside the other lanes, one after the
-# other; not beside the lanes cells, cells-long and soak, which measure.
+# With several lanes, the builds of asan and tsan and the whole of lint and fuzz run in idle time beside the other lanes, one
+# after the other; not beside the lanes cells, cells-long and soak, which measure.
 #
 # Every lane needs the network if Debian packages are missing, to install them. Besides, some lanes do: lint installs buf from
 # npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes.
@@ -45,9 +45,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 source deploy/steps.sh
 
 # Lanes whose tests mostly wait come first: other builds run meanwhile.
-readonly default_lanes=(release clients asan tsan lint)
+readonly default_lanes=(release clients asan tsan lint fuzz)
 readonly client_languages=(go java node python)
-readonly all_lanes=("${default_lanes[@]}" fuzz faults cells cells-long soak)
+readonly all_lanes=("${default_lanes[@]}" faults cells cells-long soak)
 readonly logs=build/logs
 jobs=$(nproc)
 passed=0
@@ -138,8 +138,12 @@ lane_release() {
   check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
 }
 
+configure_asan() {
+  configure "$1" asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.
+}
+
 build_asan() {
-  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.
+  configure_asan asan && compile asan asan
 }
 
 lane_asan() {
@@ -158,34 +162,31 @@ lane_tsan() {
   built tsan && DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
 }
 
-# fuzz PRESET SECONDS : every target for this long, from the kept inputs on; as many at once as there are cores.
-fuzz() {
-  local preset=$1 seconds=$2 name log
+# Every target from the kept inputs on, as many at once as there are cores. Each target is one test.
+lane_fuzz() {
+  local name seconds=${DUETIME_FUZZ_SECONDS:-60} new=build/asan/new-inputs
   local names=()
   for name in tests/fuzz/*_fuzz.cc; do
     names+=("$(basename "$name" .cc)")
-    mkdir -p "build/$preset/new/${names[-1]}"
+    mkdir -p "$new/${names[-1]}"
   done
+  # Not again while the tests of asan run.
+  [[ -f build/asan/build.ninja ]] && grep -qs '^DUETIME_FUZZ:.*=ON$' build/asan/CMakeCache.txt || configure_asan fuzz || return
+  compile fuzz asan --target "${names[@]}" || return
   # shellcheck disable=SC2016 # The inner shell expands these.
-  step "$logs/$preset-fuzz.log" "$preset: ${#names[@]} fuzz targets, $seconds s of new inputs each" \
+  step "$logs/fuzz.log" "fuzz: ${#names[@]} targets, $seconds s of new inputs each" \
     xargs --max-procs="$jobs" --arg-file=<(printf '%s\n' "${names[@]}") -I{} bash -c '
-      "build/$1/tests/fuzz/$2" -max_total_time="$3" -artifact_prefix="build/$1/new/" \
-        "build/$1/new/$2" "tests/fuzz/corpus/$2" >"$4/$1-$2.log" 2>&1 && exit
-      grep -v "^#" "$4/$1-$2.log" | tail -n 40
-      exit 1' fuzz "$preset" {} "$seconds" "$logs"
-  for name in "${names[@]}"; do
-    log=$logs/$preset-$name.log
-    if grep -q '^Done [0-9]* runs' "$log"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-  done
-}
-
-# Builds the fuzz targets and what they need, no more.
-lane_fuzz() {
-  local name targets=()
-  for name in tests/fuzz/*_fuzz.cc; do
-    targets+=("$(basename "$name" .cc)")
-  done
-  configure fuzz fuzz && compile fuzz fuzz --target "${targets[@]}" && fuzz fuzz "${DUETIME_FUZZ_SECONDS:-600}"
+      log="$4/fuzz-$1.log"
+      if "build/asan/tests/fuzz/$1" -max_total_time="$2" -artifact_prefix="$3/$1-" "$3/$1" "tests/fuzz/corpus/$1" >"$log" 2>&1; then
+        echo "passed $1: $(grep "^Done" "$log")"
+        exit
+      fi
+      grep -v "^#" "$log" | tail -n 30
+      echo "failed $1: see $log; the input in base64:"
+      sed -n "s/.*Test unit written to //p" "$log" | xargs --no-run-if-empty base64
+      exit 1' fuzz {} "$seconds" "$new" "$logs"
+  passed=$((passed + $(grep -c '^passed ' "$logs/fuzz.log")))
+  failed=$((failed + ${#names[@]} - $(grep -c '^passed ' "$logs/fuzz.log")))
 }
 
 # Each kind of fault is one test and one log.
@@ -457,14 +458,16 @@ main() {
       for lane in "${lanes[@]}"; do
         case $lane in
           asan | tsan) idle "$lane-build" "build_$lane" ;;
-          lint) idle lint lane_lint ;;
+          lint | fuzz) idle "$lane" "lane_$lane" ;;
         esac
       done
     fi
     for lane in "${lanes[@]}"; do
-      [[ $lane == lint && -n ${background[lint]:-} ]] || "lane_$lane"
+      [[ -n ${background[$lane]:-} ]] || "lane_$lane"
     done
-    [[ -z ${background[lint]:-} ]] || await lint
+    for lane in "${!background[@]}"; do
+      await "$lane"
+    done
   else
     failed=$((failed + 1))
   fi
