@@ -51,8 +51,9 @@ enum class ClockState : uint8_t {
 // that is accepted or handed out afterwards is compared with it. A forward step of more than
 // `forward_step_max_ms`, measured against the steady clock, is not followed: server time continues
 // at the steady clock's pace, because messages released by a wrong clock cannot be called back.
-// Server time follows again once the wall clock is back within the threshold, or after Release(). A
-// clock that was set back may return to where it would be now: that is no forward step.
+// Both clocks are rounded down, so it may then be a millisecond off. Server time follows again once
+// the wall clock is back within the threshold, or after Release(). A clock that was set back may
+// return to where it would be now: that is no forward step.
 //
 // Guarantees: (1) mono_ms never decreases; (2) wall_ms never exceeds the wall clock. Thread safety:
 // confined (the runtime's clock guards it).

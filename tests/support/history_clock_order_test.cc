@@ -36,6 +36,18 @@ TEST(HistoryClockTest, TheDaemonsClockDecides) {
              s.Cancel(Outcome::kCancelled);
            },
            {}},
+          {"ahead, and the daemon goes on in whole milliseconds",
+           [&](Story& s) {
+             step(s.At(990), 5).At(1'000).Accept().Last().time_ms -= 1;
+             s.Cancel(Outcome::kCancelled);
+           },
+           {}},
+          {"ahead, but the answer is earlier than that",
+           [&](Story& s) {
+             step(step(s.At(980), 4), 5).At(1'000).Accept().Last().time_ms -= 2;
+             s.Cancel(Outcome::kCancelled);
+           },
+           {"EARLY"}},
           {"after a start it is no longer behind",
            [&](Story& s) {
              step(step(s.At(980), -5), 0).Start(2).At(1'000).Accept().Last().time_ms -= 3;

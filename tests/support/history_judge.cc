@@ -25,9 +25,11 @@ void Violations::Add(uint32_t message, const char* rule, std::string text) {
 void ClockOffsets::Add(const Event& event) {
   if (event.what == What::kStart) {
     if (spans_.size() > 1) spans_.push_back({event.at_ns, {offset_ms_, offset_ms_}});
+    least_ms_ = offset_ms_;
     return;
   }
-  const int64_t least_ms = std::min(spans_.back().range.least_ms, event.time_ms);
+  least_ms_ = std::min(least_ms_, event.time_ms);
+  const int64_t least_ms = event.time_ms > least_ms_ ? least_ms_ - kHeldLagMs : least_ms_;
   const bool begun = event.outcome == Outcome::kBegun;
   const int64_t most_ms = begun ? std::max(offset_ms_, event.time_ms) : event.time_ms;
   spans_.push_back({event.at_ns, {least_ms, most_ms}});

@@ -29,7 +29,8 @@ class Violations {
 // The server's time less the true clock, in milliseconds, at any time of the history.
 //
 // Server time is never ahead of the machine's clock. It does not follow every step forward, so from
-// a start of the daemon on it may lag as far as the clock was back since then.
+// a start of the daemon on it may lag as far as the clock was back since then. Held, it goes on by
+// the steady clock. Both clocks are rounded down, so it may then lag by kHeldLagMs more.
 class ClockOffsets {
  public:
   struct Range {
@@ -43,14 +44,17 @@ class ClockOffsets {
   Range Between(int64_t from_ns, int64_t to_ns) const;
 
  private:
+  static constexpr int64_t kHeldLagMs = 1;
+
   // Lasts until the next one begins.
   struct Span {
     int64_t from_ns = 0;
     Range range;
   };
   std::vector<Span> spans_ = {{std::numeric_limits<int64_t>::min(), {}}};
-  // The offset of the machine's clock.
+  // The offset of the machine's clock, and the least one since the last start.
   int64_t offset_ms_ = 0;
+  int64_t least_ms_ = 0;
 };
 
 // What all messages have in common.
