@@ -130,7 +130,7 @@ absl::Status StartCheck::CheckTables() const {
       return absl::DataLossError(absl::StrCat("table ", path, " has ", found, " bytes, but ",
                                               manifest_path_, " says ", bytes));
     }
-    // With CheckedTables(), this looks at the end of the table.
+    // CheckedTables() checks the end of a table when it is opened.
     std::unique_ptr<rocksdb::RandomAccessFile> file;
     const rocksdb::Status opened = env_->NewRandomAccessFile(path, &file, rocksdb::EnvOptions());
     if (!opened.ok()) return FromRocksDb(opened, absl::StrCat("open table ", path));

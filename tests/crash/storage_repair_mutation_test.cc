@@ -161,7 +161,7 @@ TEST_P(StorageRepairMutationTest, ATableWithDamagedPropertiesIsLost) {
     FlipLastBitOfProperties(&bytes);
     WriteFile(victim_.InCopy(table), bytes);
     Try(table.filename().string() + ", ");
-    // A verification tells of both.
+    // The verification names the table and the log.
     fs::remove(victim_.InCopy(victim_.Files(".log").back()));
     const TempDirectory output;
     const Outcome verified = InChild(output.Join("verify"), [this] {

@@ -365,8 +365,8 @@ class Victim {
     return dir() / fs::relative(file, original_.path());
   }
   fs::path Manifest() const { return Files("MANIFEST").back(); }
-  // The tables that the manifest names. The kill may have cut a compaction short: then there are
-  // others, which nobody needs.
+  // The tables that the manifest names. If the kill cut a compaction short, the directory has other
+  // tables, too. The database does not need them.
   std::vector<fs::path> LiveTables() const {
     const std::string bytes = ReadFile(Manifest());
     storage::ManifestReader reader;
