@@ -41,7 +41,7 @@ servers=(postgresql redis-server beanstalkd)
 test=(
   "${unit[@]}"
   "${servers[@]}"
-  libbenchmark-dev
+  libbenchmark-dev mold
   libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
   iproute2 nftables         # the network of tests/cells

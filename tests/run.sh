@@ -1,116 +1,69 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds and passes all tests, in lanes:
+# Installs what is missing, builds, and passes the tests.
 #
-#   release   optimised build with GCC, every test, the house rules (tests/tidy) among them, and the quickstart
-#   asan      build of everything with clang and its thread-safety analysis, AddressSanitizer and
-#             UndefinedBehaviorSanitizer; the tests without tests/integration and the command line tool's, with fewer rounds of
-#             the long ones
+#   tests/run.sh                  what every change must pass: the lanes release, asan, tsan, lint, clients and slice
+#   tests/run.sh --lane NAME ...  these lanes; --lane may be repeated
+#   tests/run.sh --quick          one debug build, file by file, so that a missing include fails here; unit, contract, scenario
+#                                 tests and the house rules
+#   tests/run.sh --all            everything, in full: many hours on two cores
+#
+# Lanes of every change:
+#   release   optimised build with GCC, every test of ctest, the house rules (tests/tidy) and the quickstart among them
+#   asan      clang with its thread-safety analysis, AddressSanitizer and UndefinedBehaviorSanitizer over the rooms that parse or
+#             decide (label `core`), and each fuzz target for 15 s
 #   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
 #             core owns no thread, so its tests would show nothing here
-#   lint      buf over the protos; promtool over the alerts; clang-tidy over the daemon, the client and the storage
-#   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
-#             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
-#             the console in a browser, the Kubernetes files, a server that becomes a cell, and the faults of the lane `cells`,
-#             which are skipped where that lane is
-#   fuzz      the fuzz targets of the asan build for a minute each, or DUETIME_FUZZ_SECONDS
-#   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
-#             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
-#   cells     three members on three brokers of Apache Kafka, in namespaces of their own: every kind of fault, 20 takeovers, and
-#             how long each takes; nine minutes. Skipped if the machine cannot run them; see tests/cells/brokers.sh. Only when
-#             named, and so is the next
-#   cells-long   the same with 200 takeovers, or DUETIME_TAKEOVERS
-#   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
-#             in build/soak
+#   lint      buf over the protos, promtool over the alerts, clang-tidy over the sources that changed
+#   clients   the conformance of the Go library if the server changed (that of C++ is a part of ctest), and the library, console,
+#             examples or Kubernetes files that changed
+#   slice     three minutes of the long set, chosen by the commit: a line of tests/slices.txt, or number DUETIME_SLICE
 #
-#   tests/run.sh                      release, clients, asan, tsan, lint and fuzz
-#   tests/run.sh --lane NAME ...      this lane; may be repeated
-#   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
-#                                     scenario tests and the house rules
+# Lanes of the long set, which `ctest -C long` knows:
+#   clients-all  every library, its tests and conformance; the console in a browser, the examples, the imports from other queues
+#   kubernetes   the Kubernetes files, checked and played
+#   cells        a cell on three brokers of Apache Kafka: every kind of fault, 20 takeovers or DUETIME_TAKEOVERS
+#   faults       a disk that fails, forgets or decays: every call with every error, 2,000 power cuts, 10,000 changed files
+#   fuzz         each fuzz target for an hour, or DUETIME_FUZZ_SECONDS
+#   asan-all     asan over every test but those of tests/integration
+#   lint-all     clang-tidy over everything
+#   soak         everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS
+#   mutation     every planted fault
 #
-# With several lanes, the builds of asan and tsan and the whole of lint and fuzz run in idle time beside the other lanes, one
-# after the other; not beside the lanes cells, cells-long and soak, which measure.
-#
-# Every lane needs the network if Debian packages are missing, to install them. Besides, some lanes do: lint installs buf from
-# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes.
-# The lanes of cells get the brokers from Maven Central into build/kafka, once. Everything else stays on the loopback, and in
-# networks of the tests' own.
-#
-# The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
-# so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
+# What changed is what differs from the last commit that passed here, or from DUETIME_BASE. If neither is known, the server
+# counts as changed and nothing else. The last line is "N passed, N failed". Logs are in build/logs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-# Lanes whose tests mostly wait come first: other builds run meanwhile.
-readonly default_lanes=(release clients asan tsan lint fuzz)
-readonly client_languages=(go java node python)
-readonly all_lanes=("${default_lanes[@]}" faults cells cells-long soak)
+readonly default_lanes=(release asan tsan lint clients slice)
+readonly long_lanes=(clients-all kubernetes cells faults fuzz asan-all lint-all soak mutation)
+readonly all_lanes=(quick build "${default_lanes[@]}" "${long_lanes[@]}")
 readonly logs=build/logs
+readonly sanitizer_options=(-DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.)
+readonly passed_commit=${XDG_CACHE_HOME:-$HOME/.cache}/duetime/passed
 jobs=$(nproc)
-passed=0
-failed=0
-declare -A background=()
-last_idle=
-trap end_background EXIT
 
 usage() {
   sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
 }
 
-# Adds the counts of a ctest log: "97% tests passed, 1 tests failed out of 34".
-add_counts() {
-  local bad total
-  read -r bad total < <(
-    sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$1"
-  ) || return 1
-  failed=$((failed + bad))
-  passed=$((passed + total - bad))
+# count PASSED FAILED : adds to the sum. The lanes run in several shells.
+count() {
+  echo "$1 $2" >>"$logs/counts"
 }
 
-# Adds the counts of a log's last line, "N passed, N failed"; without one, a failure.
-add_last_line() {
-  local good bad
-  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$1"); then
-    passed=$((passed + good))
-    failed=$((failed + bad))
-  else
-    failed=$((failed + 1))
-  fi
-}
-
-# check LOG TITLE COMMAND... : a step that counts as one test.
-check() {
-  if step "$@"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-  fi
-}
-
-# configure LANE PRESET [CMAKE_ARGUMENT...] : a failure counts as one failed test.
-configure() {
-  local lane=$1 preset=$2
-  shift 2
-  step "$logs/$lane-configure.log" "$lane: configure" cmake --preset "$preset" "$@" && return
-  failed=$((failed + 1))
-  return 1
-}
-
-# compile LANE PRESET [--target NAME...] : everything, or these targets; a failure counts as one failed test.
-compile() {
-  local lane=$1 preset=$2
-  shift 2
-  step "$logs/$lane-build.log" "$lane: build" cmake --build --preset "$preset" --parallel "$jobs" "$@" && return
-  failed=$((failed + 1))
-  return 1
-}
-
-# build LANE PRESET [CMAKE_ARGUMENT...] : configures and builds everything.
+# build LANE PRESET TARGETS [CMAKE_ARGUMENT...]
 build() {
-  configure "$@" && compile "$1" "$2"
+  local lane=$1 preset=$2 targets=$3
+  shift 3
+  # shellcheck disable=SC2086 # Several targets.
+  step "$logs/$lane-configure.log" "$lane: configure" cmake --preset "$preset" "$@" &&
+    step "$logs/$lane-build.log" "$lane: build" cmake --build --preset "$preset" --parallel "$jobs" --target $targets && return
+  count 0 1
+  return 1
 }
 
 # show_failed LOG : the end of the output of each test that a ctest log says has failed. The end of the log only names them.
@@ -123,325 +76,142 @@ show_failed() {
     { line[lines++] = $0 }' "$1"
 }
 
-# run_tests LANE PRESET [CTEST_ARGUMENT...]
+# run_tests NAME TITLE PRESET [CTEST_ARGUMENT...] : counts "97% tests passed, 1 tests failed out of 34".
 run_tests() {
-  local lane=$1 preset=$2 log=$logs/$1-tests.log
-  shift 2
-  step "$log" "$lane: tests" ctest --preset "$preset" "$@" --parallel "$jobs" || show_failed "$log"
-  add_counts "$log" || failed=$((failed + 1))
+  local log=$logs/$1-tests.log bad total
+  step "$log" "$2" ctest --preset "$3" --parallel "$jobs" "${@:4}" || show_failed "$log"
+  read -r bad total < <(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log")
+  count $((${total:-0} - ${bad:-0})) "${bad:-1}"
 }
 
-# The quickstart is a test like any other: it uses this lane's build.
-lane_release() {
-  build release release -DBUILD_TESTING=ON -DDUETIME_PCH=tests || return
-  run_tests release release
-  check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
+# long NAME REGEX_OF_TESTS : tests of the long set, by name. ctest runs what they need first.
+long() {
+  run_tests "$1" "$1: $2" release -C long --tests-regex "^($2)\$"
 }
 
-configure_asan() {
-  configure "$1" asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.
+# sanitize LANE PRESET LABEL...
+sanitize() {
+  local lane=$1 preset=$2 targets="${*:3}" labels="${*:3}"
+  build "$lane" "$preset" "programs_${targets// / programs_}" "${sanitizer_options[@]}" || return
+  DUETIME_TEST_SCALE=0.1 run_tests "$lane" "$lane: tests" "$preset" --label-regex "^(${labels// /|})\$"
 }
 
-build_asan() {
-  configure_asan asan && compile asan asan
-}
-
-lane_asan() {
-  built asan && DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|cli_)'
-}
-
-build_tsan() {
-  local targets
-  configure tsan tsan -DDUETIME_BENCH=OFF -DDUETIME_CLIENT=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. || return
-  # Each test has the name of its program.
-  mapfile -t targets < <(ctest --preset tsan --show-only --label-regex threads | sed -nE 's/^ *Test +#[0-9]+: //p')
-  compile tsan tsan --target "${targets[@]}"
-}
-
-lane_tsan() {
-  built tsan && DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
-}
-
-# Every target from the kept inputs on, as many at once as there are cores. Each target is one test.
-lane_fuzz() {
-  local name seconds=${DUETIME_FUZZ_SECONDS:-60} new=build/asan/new-inputs
-  local names=()
-  for name in tests/fuzz/*_fuzz.cc; do
-    names+=("$(basename "$name" .cc)")
-    mkdir -p "$new/${names[-1]}"
-  done
-  # Not again while the tests of asan run.
-  [[ -f build/asan/build.ninja ]] && grep -qs '^DUETIME_FUZZ:.*=ON$' build/asan/CMakeCache.txt || configure_asan fuzz || return
-  compile fuzz asan --target "${names[@]}" || return
-  # shellcheck disable=SC2016 # The inner shell expands these.
-  step "$logs/fuzz.log" "fuzz: ${#names[@]} targets, $seconds s of new inputs each" \
-    xargs --max-procs="$jobs" --arg-file=<(printf '%s\n' "${names[@]}") -I{} bash -c '
-      log="$4/fuzz-$1.log"
-      if "build/asan/tests/fuzz/$1" -max_total_time="$2" -artifact_prefix="$3/$1-" "$3/$1" "tests/fuzz/corpus/$1" >"$log" 2>&1; then
-        echo "passed $1: $(grep "^Done" "$log")"
-        exit
-      fi
-      grep -v "^#" "$log" | tail -n 30
-      echo "failed $1: see $log; the input in base64:"
-      sed -n "s/.*Test unit written to //p" "$log" | xargs --no-run-if-empty base64
-      exit 1' fuzz {} "$seconds" "$new" "$logs"
-  passed=$((passed + $(grep -c '^passed ' "$logs/fuzz.log")))
-  failed=$((failed + ${#names[@]} - $(grep -c '^passed ' "$logs/fuzz.log")))
-}
-
-# Each kind of fault is one test and one log.
-lane_faults() {
-  local folder=build/release/tests/crash log=$logs/faults-tests.log
-  local programs=(disk_faults_test storage_fault_test storage_power_loss_test storage_damage_test
-    storage_block_damage_test storage_mutation_test)
-  configure faults release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
-    compile faults release --target "${programs[@]}" || return
-  {
-    "$folder/disk_faults_test" --gtest_list_tests --gtest_filter='-*TheFaultOfTheEnvironment' |
-      awk '/^[^ ]+\.$/ { suite = $1 } /^ / { print "disk_faults_test", suite $1 }'
-    printf '%s *\n' "${programs[@]:1}"
-  } >"$logs/faults.txt"
-  # shellcheck disable=SC2016 # The inner shell expands these.
-  step "$log" "faults: every fault, 2,000 power cuts, 10,000 changed files" \
-    env DUETIME_ALL_FAULTS=1 DUETIME_CRASH_CYCLES=2000 DUETIME_STORAGE_MUTATIONS=3400 \
-    xargs --max-procs="$jobs" --arg-file="$logs/faults.txt" -L1 bash -c '
-      log="$1/faults-$3${4//[^A-Za-z_]/-}.log"
-      if "$2/$3" --gtest_filter="$4" >"$log" 2>&1; then
-        echo "passed $3 $4: $(grep -E "runs with a fault|cycles|mutations" "$log" | head -n 1)"
-        exit
-      fi
-      echo "failed $3 $4: see $log, for how to replay it too"
-      exit 1' faults "$logs" "$folder"
-  grep '^passed ' "$log"
-  passed=$((passed + $(grep -c '^passed ' "$log")))
-  failed=$((failed + $(wc -l <"$logs/faults.txt") - $(grep -c '^passed ' "$log")))
-}
-
-# cell_faults LANE TAKEOVERS SECONDS : a machine that cannot run the brokers counts neither as passed nor as failed; only then it
-# returns 1.
-cell_faults() {
-  local status=0 log=$logs/$1-faults.log
-  tests/cells/brokers.sh check || status=$?
-  if ((status == 77)); then
-    echo "$1: faults of a cell on brokers: SKIPPED"
-    return 1
-  fi
-  check "$log" "$1: every kind of fault of a cell, $2 takeovers" timeout --kill-after=30 "$3" \
-    tests/cells/brokers.sh run build/release/tests/cells/cell_faults_test --takeovers="$2" --out="build/$1/faults"
-  tail -n 1 "$log"
-}
-
-# cells LANE TAKEOVERS KILLS OTHERS SECONDS
-cells() {
-  local lane=$1
-  configure "$lane" release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
-    compile "$lane" release --target cell_faults_test failovers_test history_check || return
-  cell_faults "$lane" "$2" "$5" || return
-  sed -n '/^The longest time/,/^ /p' "$logs/$lane-faults.log"
-  check "$logs/$lane-failovers.log" "$lane: how long a takeover takes" timeout --kill-after=30 "$5" \
-    tests/cells/brokers.sh run build/release/tests/cells/failovers_test --kills="$3" --others="$4" --out="build/$lane/failovers"
-  sed -n '/^The longest time/,/^ /p' "$logs/$lane-failovers.log"
-}
-
-lane_cells() {
-  cells cells 20 10 1 900
-}
-
-lane_cells-long() {
-  cells cells-long "${DUETIME_TAKEOVERS:-200}" 50 10 14400
-}
-
-# As long as possible on one directory. The log ends with what happened and what was too little.
-lane_soak() {
-  local log=$logs/soak-test.log seconds=${DUETIME_SOAK_SECONDS:-14400}
-  configure soak release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile soak release --target soak_test history_check ||
-    return
-  check "$log" "soak: everything at once, for $seconds s" \
-    build/release/tests/crash/soak_test --seconds="$seconds" --out=build/soak
-  tail -n 60 "$log"
-}
-
-# Needs the generated protos, but no build.
 lane_lint() {
-  local log=$logs/lint.log
-  check "$logs/lint-protos.log" "lint: buf over the protos" tests/tidy/buf/check.sh build/buf
-  check "$logs/lint-alerts.log" "lint: promtool over the alerts" tests/tidy/promtool/check.sh build/promtool
-  step "$logs/lint-configure.log" "lint: configure" cmake --preset tidy &&
-    step "$logs/lint-generate.log" "lint: generate the protos" cmake --build --preset tidy --target duetime_generated &&
-    step "$log" "lint: clang-tidy" tests/tidy/lint.py build/tidy clang-tidy "$jobs" &&
-    passed=$((passed + 1)) && return
-  grep -E '(error|warning):' "$log" | sort -u
-  failed=$((failed + 1))
+  local sources=()
+  long lint 'lint_(protos|alerts)'
+  mapfile -t sources < <(grep -E '^(server|storage|client/cpp|client/cli)/.*\.(h|cc)$' "$logs/changed")
+  ((${#sources[@]} > 0)) || return
+  if step "$logs/lint-changed.log" "lint: ${#sources[@]} sources that changed" tests/tidy/lint.sh --only "${sources[@]}"; then
+    count 1 0
+  else
+    grep -E '(error|warning):' "$logs/lint-changed.log" | sort -u
+    count 0 1
+  fi
 }
 
-# twice COMMAND... : for commands that download, because a registry may fail once.
-twice() {
-  "$@" || {
-    sleep 15
-    "$@"
-  }
-}
-
-client_go() (
-  cd client/go && twice go mod download && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
+# What changed, and the tests that then run.
+readonly affected=(
+  '(server|proto|storage|tests/conformance)/' conformance_go
+  'client/go/' '(client|conformance)_go'
+  'client/java/' '(client|conformance)_java'
+  'client/node/' '(client|conformance)_node'
+  'client/python/' '(client_python|conformance_(python|asyncio))'
+  'client/console/' console_in_a_browser
+  '(client/(examples|migrate)|tests/examples)/' examples
+  'tests/bench/peers/' client_peers
+  '(deploy/(kubernetes|helm)|tests/tidy/kubernetes)/' kubernetes_objects
+  'tests/cells/' cell_of_a_server
 )
-
-# The program of tests/bench/peers.sh, without its servers.
-bench_peers() (
-  cd tests/bench/peers && twice go mod download && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
-)
-
-client_node() (
-  cd client/node && twice npm ci && npm run build && npm test
-)
-
-client_python() (
-  # The examples of FIRST_CLIENT.md are for a Python without the library.
-  cd client/python && python3 -m venv --clear .venv && twice .venv/bin/pip install --quiet -r requirements-dev.txt &&
-    .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed &&
-    twice .venv/bin/pip install --quiet . && .venv/bin/mypy && .venv/bin/python -m pytest -q
-)
-
-client_java() (
-  cd client/java && twice mvn -q -B -DskipTests verify && mvn -q -B verify
-)
-
-# suite LOG TITLE COMMAND... : adds the counts of the command's last line, "N passed, N failed". A command that hangs is ended.
-suite() {
-  step "$1" "$2" timeout --kill-after=10 900 "${@:3}"
-  add_last_line "$1"
-}
-
-client_console() (
-  cd client/console && twice npm ci && npm run build && node build.js --tests
-)
-
-# conformance LIBRARY [MODE] : the cases of the suite.
-conformance() {
-  suite "$logs/conformance-$1$2.log" "clients: conformance of $1${2:+ with $2}" env DUETIME_PYTHON_MODE="$2" \
-    tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
-}
-
-# The libraries of the other languages, what is built on them, and the console.
-client_libraries() {
-  local language
-  for language in "${client_languages[@]}"; do
-    check "$logs/client-$language.log" "clients: build, check and test $language" "client_$language" || continue
-    conformance "$language" ""
-  done
-  conformance python asyncio
-  check "$logs/bench-peers.log" "clients: build, check and test tests/bench/peers" bench_peers
-  suite "$logs/examples.log" "clients: examples, and imports from other queues" \
-    tests/examples/run.py --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime
-  check "$logs/client-console.log" "clients: build and check the console's page" client_console &&
-    suite "$logs/console.log" "clients: the console in a browser" node client/console/build/test/run.js \
-      --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime --assets client/console/dist \
-      --shots build/console-shots
-}
-
-# The checks that start brokers. One after the other, because two cores have no room for six brokers.
-on_brokers() {
-  check "$logs/kubernetes.log" "clients: kubeconform and helm lint over the Kubernetes files, played" \
-    tests/tidy/kubernetes/check.sh build/kubernetes build/release/server/duetimed build/release/client/cli/duetime
-  check "$logs/into-cell.log" "clients: a server becomes a cell" \
-    tests/cells/into_cell.sh build/release/server/duetimed build/release/client/cli/duetime
-  cell_faults clients 20 900
-}
 
 lane_clients() {
-  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
-    compile clients release --target duetimed duetime cell_faults_test history_check || return
-  begin brokers on_brokers
-  client_libraries
-  await brokers
-}
-
-# begin NAME COMMAND... : runs the command in the background. It ends with this program at the latest.
-begin() {
-  local name=$1
-  shift
-  (
-    passed=0 failed=0
-    "$@"
-    echo "$passed passed, $failed failed"
-  ) >"$logs/$name-part.log" 2>&1 </dev/null &
-  background[$name]=$!
-}
-
-# await NAME : waits for what `begin` started, shows what it said, and adds its counts.
-await() {
-  wait "${background[$1]}" || true
-  unset "background[$1]"
-  head -n -1 "$logs/$1-part.log"
-  add_last_line "$logs/$1-part.log"
-}
-
-# descendants PID : the processes that it has started, and those that they have, children before their parents.
-descendants() {
-  local child
-  for child in $(cat "/proc/$1/task"/*/children); do
-    descendants "$child"
-    echo "$child"
+  local i tests=
+  for ((i = 0; i < ${#affected[@]}; i += 2)); do
+    ! grep -qE "^${affected[i]}" "$logs/changed" || tests+=${tests:+|}${affected[i + 1]}
   done
+  [[ -z $tests ]] || long clients "$tests"
 }
 
-end_background() {
-  local pid
-  for pid in "${background[@]}"; do
-    # shellcheck disable=SC2046 # Numbers.
-    kill $(descendants "$pid") "$pid"
-  done 2>/dev/null
+lane_slice() {
+  local lines=() number name preset tests settings
+  mapfile -t lines < <(grep -v '^#' tests/slices.txt)
+  number=${DUETIME_SLICE:-$((16#$(git rev-parse --short=7 HEAD) % ${#lines[@]}))}
+  read -r name preset tests settings <<<"${lines[number]}"
+  [[ $preset == release ]] || build slice "$preset" programs_fuzz "${sanitizer_options[@]}" || return
+  # shellcheck disable=SC2086 # Several words.
+  export DUETIME_SEED=$((16#$(git rev-parse --short=7 HEAD))) $settings
+  run_tests slice "slice $number of ${#lines[@]}: $name" "$preset" -C long --tests-regex "^($tests)\$" --timeout 300
 }
 
-# idle NAME COMMAND... : begins the command in idle time: it gets only the CPU time that the lanes leave. Such commands run one
-# after the other.
-idle() {
-  [[ -z ${background[$1]:-} ]] || return 0
-  begin "$1" in_idle_time "$last_idle" "${@:2}"
-  last_idle=${background[$1]}
-}
-
-in_idle_time() {
-  chrt --idle --pid 0 "$BASHPID" || renice -n 19 "$BASHPID"
-  [[ -z $1 ]] || tail --pid="$1" -f /dev/null || return
-  "${@:2}"
-}
-
-# built LANE : builds the lane, or waits for its build in idle time. Returns 1 if it failed.
-built() {
-  local before=$failed
-  if [[ -n ${background[$1-build]:-} ]]; then
-    await "$1-build"
+# The files that differ from the base, one in each line.
+find_changes() {
+  local base=${DUETIME_BASE:-$(cat "$passed_commit" 2>/dev/null)}
+  if [[ -n $base ]] && git merge-base --is-ancestor "$base" HEAD 2>/dev/null; then
+    git diff --name-only "$base"
   else
-    "build_$1"
+    echo server/
   fi
-  ((failed == before))
 }
 
-lane_quick() {
-  build dev dev -DDUETIME_BENCH=OFF || return
-  step "$logs/dev-tests.log" "dev: unit, contract and scenario tests, house rules" \
-    ctest --preset dev --parallel "$jobs" --label-regex 'unit|contract|scenario|tidy'
-  add_counts "$logs/dev-tests.log" || failed=$((failed + 1))
+remember_commit() {
+  git diff --quiet HEAD 2>/dev/null || return
+  mkdir -p "$(dirname "$passed_commit")" && git rev-parse HEAD >"$passed_commit"
+}
+
+# By label: any lane of the long set that needs no other build.
+run_lane() {
+  case $1 in
+    quick)
+      build dev dev all -DDUETIME_BENCH=OFF &&
+        run_tests dev "dev: unit, contract and scenario tests, house rules" dev --label-regex 'unit|contract|scenario|tidy'
+      ;;
+    build) build release release all -DBUILD_TESTING=ON -DDUETIME_PCH=tests ;;
+    # One more at once than there are cores, because most of them wait.
+    shared) jobs=$((jobs + 1)) run_tests shared "release: tests that share the machine" release --label-exclude '^alone$' ;;
+    alone) jobs=1 run_tests alone "release: tests that measure, one by one" release --label-regex '^alone$' ;;
+    release)
+      run_lane shared
+      run_lane alone
+      ;;
+    asan) sanitize asan asan core fuzz ;;
+    asan-all) sanitize asan-all asan unit contract scenario sim crash fuzz ;;
+    fuzz) DUETIME_FUZZ_SECONDS=${DUETIME_FUZZ_SECONDS:-3600} sanitize fuzz asan fuzz ;;
+    tsan) sanitize tsan tsan threads ;;
+    lint | clients | slice) "lane_$1" ;;
+    *) run_tests "$1" "$1" release -C long --label-regex "^${1%-all}\$" ;;
+  esac
+}
+
+# run LANE... : keeps the time of each, for the end.
+run() {
+  local lane begun status=0
+  for lane in "$@"; do
+    begun=$(now_ms)
+    run_lane "$lane" || status=1
+    printf '  %-64s%9s\n' "$lane" "$(seconds_since "$begun")" >>"$logs/times"
+  done
+  return $status
+}
+
+# The tests of the release build mostly wait. The lanes beside them build and compute, in a process group that ends with this one.
+run_default() {
+  set -m
+  run asan tsan lint clients slice >"$logs/beside.log" 2>&1 </dev/null &
+  set +m
+  trap "kill -- -$! 2>/dev/null" EXIT
+  run shared
+  wait
+  trap - EXIT
+  cat "$logs/beside.log"
+  run alone
 }
 
 main() {
-  local lanes=() lane started
+  local lanes=() lane started good bad
   while (($# > 0)); do
     case $1 in
       --quick) lanes+=(quick) ;;
-      --lane)
-        shift
-        [[ " ${all_lanes[*]} " == *" ${1:-} "* ]] || {
-          echo "run.sh: the lanes are: ${all_lanes[*]}" >&2
-          return 2
-        }
-        lanes+=("$1")
-        ;;
-      --help | -h)
-        usage
-        return 0
-        ;;
+      --all) lanes+=("${default_lanes[@]}" "${long_lanes[@]}") ;;
+      --lane) lanes+=("${2:-}") && shift ;;
       *)
         usage >&2
         return 2
@@ -449,31 +219,34 @@ main() {
     esac
     shift
   done
-  ((${#lanes[@]} > 0)) || lanes=("${default_lanes[@]}")
+
+  for lane in "${lanes[@]}"; do
+    [[ " ${all_lanes[*]} " == *" $lane "* ]] && continue
+    echo "run.sh: the lanes are: ${all_lanes[*]}" >&2
+    return 2
+  done
 
   started=$(now_ms)
   mkdir -p "$logs"
+  : >"$logs/counts" >"$logs/times"
   if step "$logs/install.log" "install the packages that are missing" deploy/install-deps.sh test; then
-    if [[ ${#lanes[@]} -gt 1 && " ${lanes[*]}" != *" "@(cells|soak)* ]]; then
-      for lane in "${lanes[@]}"; do
-        case $lane in
-          asan | tsan) idle "$lane-build" "build_$lane" ;;
-          lint | fuzz) idle "$lane" "lane_$lane" ;;
-        esac
-      done
+    find_changes >"$logs/changed"
+    if [[ ! ${lanes[*]} =~ ^(\ ?(quick|asan|tsan|fuzz|asan-all))+$ ]] && ! run build; then
+      echo "run.sh: without the release build, no other lane" >&2
+    elif ((${#lanes[@]} == 0)); then
+      DUETIME_TEST_SCALE=${DUETIME_TEST_SCALE:-0.5} run_default
+    else
+      run "${lanes[@]}"
     fi
-    for lane in "${lanes[@]}"; do
-      [[ -n ${background[$lane]:-} ]] || "lane_$lane"
-    done
-    for lane in "${!background[@]}"; do
-      await "$lane"
-    done
   else
-    failed=$((failed + 1))
+    count 0 1
   fi
-  printf '%-66s%9s\n' "lanes: ${lanes[*]}" "$(seconds_since "$started")"
-  echo "$passed passed, $failed failed"
-  ((failed == 0 && passed > 0)) || return 1
+  read -r good bad < <(awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }' "$logs/counts")
+  cat "$logs/times"
+  printf '%-66s%9s\n' "in all" "$(seconds_since "$started")"
+  echo "$good passed, $bad failed"
+  ((bad == 0 && good > 0)) || return 1
+  ((${#lanes[@]} > 0)) || remember_commit
 }
 
 main "$@"

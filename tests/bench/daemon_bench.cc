@@ -29,6 +29,7 @@
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"
+#include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::bench {
@@ -46,7 +47,7 @@ constexpr int64_t kDayMs = 24 * kHourMs;
 constexpr int64_t kYearMs = 365 * kDayMs;
 
 struct Options {
-  std::string daemon = DUETIME_DAEMON;
+  std::string daemon = test::kDaemon;
   std::vector<std::string> flags;
   int rounds = 3;
   double seconds = 5;

@@ -25,6 +25,7 @@
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"
+#include "tests/support/paths.h"
 
 namespace duetime::bench {
 namespace {
@@ -62,7 +63,7 @@ std::unique_ptr<test::ServerProcess> Start(const test::TempDirectory& files, int
   std::ofstream(files.Join(name)) << Rules(quota);
   std::ofstream(files.Join("tokens.toml")) << kTokens;
   auto server = std::make_unique<test::ServerProcess>(test::ServerProcess::Options{
-      .daemon = DUETIME_DAEMON,
+      .daemon = test::kDaemon,
       .flags = {"--access-file=" + files.Join(name), "--tokens-file=" + files.Join("tokens.toml")},
       .tcp = true,
       .metrics = true,

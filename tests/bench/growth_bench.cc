@@ -18,6 +18,7 @@
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"
+#include "tests/support/paths.h"
 
 namespace duetime::bench {
 namespace {
@@ -32,7 +33,7 @@ constexpr char kFar[] = "far";
 constexpr int64_t kFarCancels = 100'000;
 
 struct Options {
-  std::string daemon = DUETIME_DAEMON;
+  std::string daemon = test::kDaemon;
   std::vector<std::string> flags;
   std::vector<int64_t> sizes = {100'000, 1'000'000, 10'000'000, 30'000'000};
   int rounds = 3;

@@ -22,12 +22,13 @@
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"
+#include "tests/support/paths.h"
 
 namespace duetime::bench {
 namespace {
 
 struct Options {
-  std::string daemon = DUETIME_DAEMON;
+  std::string daemon = test::kDaemon;
   std::vector<std::string> flags;
   // Number of due messages of each neighbour.
   int64_t messages = 1'000'000;

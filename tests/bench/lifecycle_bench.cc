@@ -18,6 +18,7 @@
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"
+#include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::bench {
@@ -35,7 +36,7 @@ struct Options {
 };
 
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
-  return bench::StartDaemon(DUETIME_DAEMON, options.flags);
+  return bench::StartDaemon(test::kDaemon, options.flags);
 }
 
 // Waits until the directory's size has not changed for some seconds, at most a minute, and returns

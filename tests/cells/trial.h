@@ -16,11 +16,12 @@
 #include "tests/cells/members.h"
 #include "tests/cells/rig.h"
 #include "tests/support/history_checker.h"
+#include "tests/support/paths.h"
 
 namespace duetime::cells {
 
 struct TrialOptions {
-  std::string daemon = DUETIME_DAEMON;
+  std::string daemon = test::kDaemon;
   uint64_t seed = std::random_device{}();
   int shards = 2;
   // See Members::Options.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
@@ -17,7 +18,7 @@
 namespace duetime::crash {
 
 struct KillOptions {
-  std::string daemon = DUETIME_DAEMON;
+  std::string daemon = test::kDaemon;
   // The number of kills.
   int cycles = 0;
   uint64_t seed = std::random_device{}();

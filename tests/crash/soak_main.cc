@@ -33,6 +33,7 @@
 #include "tests/crash/soak_clients.h"
 #include "tests/crash/soak_samples.h"
 #include "tests/support/history_checker.h"
+#include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::crash {
@@ -46,7 +47,7 @@ struct Arguments {
   // `cycles` is not used.
   KillOptions kill = {};
   std::string out;
-  std::string machine = DUETIME_MACHINE;
+  std::string machine = test::kMachinePreload;
   int64_t seconds = 14'400;
   int rate = 400;
 };

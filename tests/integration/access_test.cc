@@ -13,6 +13,7 @@
 
 #include "tests/integration/access_fixture.h"
 #include "tests/support/http_get.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -290,7 +291,7 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   EXPECT_EQ(lines[4]["reason"], "ACCESS_DENIED");
   std::ifstream file(directory_.Join("audit.log"));
   const std::string audit{std::istreambuf_iterator<char>(file), {}};
-  const RunResult checked = RunProgram({DUETIME_DAEMON, "--check-config", "--data-dir=/nowhere",
+  const RunResult checked = RunProgram({kDaemon, "--check-config", "--data-dir=/nowhere",
                                         "--tokens-file=" + directory_.Join("tokens.toml")});
   for (const std::string& text : {audit, server_->log(), checked.out}) {
     for (const char* secret : {"the-payload", "not-a-token-of-anyone", "2bd806c97f0e00af"}) {
@@ -305,7 +306,7 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   StartWithAccess();
   const std::string file = "--file=" + directory_.Join("tokens.toml");
   const auto tool = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), DUETIME_CLI);
+    words.insert(words.begin(), kTool);
     return RunProgram(words);
   };
   // The name of an existing principal: for rotation.
@@ -354,9 +355,9 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
 
 TEST_F(AccessTest, AStartRefusesAFileWithAnError) {
   Write("access.toml", "[[rule]]\nwho = [\"a\"]\nmay = [\"fly\"]\ntopics = [\"*\"]\n");
-  const RunResult run = RunProgram(
-      {DUETIME_DAEMON, "--data-dir=" + directory_.Join("d"), "--init", "--listen=127.0.0.1:0",
-       "--metrics-listen=", "--access-file=" + directory_.Join("access.toml")});
+  const RunResult run =
+      RunProgram({kDaemon, "--data-dir=" + directory_.Join("d"), "--init", "--listen=127.0.0.1:0",
+                  "--metrics-listen=", "--access-file=" + directory_.Join("access.toml")});
   EXPECT_EQ(run.exit.code, 78);
   EXPECT_THAT(run.err, HasSubstr("access.toml:3:"));
   EXPECT_FALSE(std::filesystem::exists(directory_.Join("d")));

@@ -14,6 +14,7 @@
 
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/http_get.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -26,7 +27,7 @@ using Json = nlohmann::json;
 class BackupTest : public DaemonTest {
  protected:
   RunResult Cli(std::vector<std::string> words) {
-    words.insert(words.begin(), DUETIME_CLI);
+    words.insert(words.begin(), kTool);
     return RunProgram(words, "", Millis(60'000),
                       {{"DUETIME_SERVER", server_->target()}, {"DUETIME_CONTEXT", "none"}});
   }
@@ -42,14 +43,14 @@ class BackupTest : public DaemonTest {
   }
 
   RunResult Restore(const std::string& from, const std::string& into) {
-    return RunProgram({DUETIME_DAEMON, "--restore", from, "--into", into}, "", Millis(60'000));
+    return RunProgram({kDaemon, "--restore", from, "--into", into}, "", Millis(60'000));
   }
 
   // Starts a second daemon from a backup, and connects to it. The first one runs on.
   void StartRestored(const std::string& from) {
     original_ = std::move(server_);
     server_ = std::make_unique<ServerProcess>(
-        ServerProcess::Options{.daemon = DUETIME_DAEMON, .flags = {}, .tls = {}});
+        ServerProcess::Options{.daemon = kDaemon, .flags = {}, .tls = {}});
     // As on a fresh file system.
     fs::create_directories(fs::path(server_->data_dir()) / "lost+found");
     const RunResult restored = Restore(from, server_->data_dir());
@@ -174,7 +175,7 @@ TEST_F(BackupTest, UnderTrafficABackupHoldsAllThatWasAcknowledgedAndSharesTables
   Connect();
   EXPECT_NE(MustSchedule("t", Millis(3'600'000)).id(), mine);
   ASSERT_TRUE(original_->Stop().has_value());
-  EXPECT_EQ(RunProgram({DUETIME_DAEMON, "--verify", original_->data_dir()}).exit.code, 0);
+  EXPECT_EQ(RunProgram({kDaemon, "--verify", original_->data_dir()}).exit.code, 0);
 }
 
 TEST_F(BackupTest, AnInterruptedBackupDoesNotExist) {
@@ -183,7 +184,7 @@ TEST_F(BackupTest, AnInterruptedBackupDoesNotExist) {
   const fs::path copy = server_->data_dir() + "/.checkpoint";
   const auto begin = [&] {
     auto client = std::make_unique<Subprocess>(
-        std::vector<std::string>{DUETIME_CLI, "backup", backups(), "--server", server_->target()},
+        std::vector<std::string>{kTool, "backup", backups(), "--server", server_->target()},
         directory_.Join("log"));
     const auto deadline = Clock::now() + Millis(10'000);
     const auto runs = [&] {
@@ -250,9 +251,9 @@ TEST_F(BackupTest, ABackupEndsOnlyWithItsClient) {
   ended.set_name(started.backup().name());
   v1::EndBackupResponse nothing;
   ASSERT_TRUE(admin_->EndBackup(&end, ended, &nothing).ok());
-  const RunResult cut = RunProgram(
-      {"/bin/sh", "-c",
-       std::string(DUETIME_CLI) + " backup - --server " + server_->target() + " | head -c 1"});
+  const RunResult cut =
+      RunProgram({"/bin/sh", "-c",
+                  std::string(kTool) + " backup - --server " + server_->target() + " | head -c 1"});
   EXPECT_THAT(cut.err, HasSubstr("standard output"));
   EXPECT_FALSE(fs::exists(server_->data_dir() + "/.checkpoint"));
 }
@@ -300,13 +301,12 @@ TEST_F(BackupTest, ADamagedBackupIsRefusedWithTheFileNamed) {
   refused(66, "SHA256SUMS");
   std::ofstream(backup / "SHA256SUMS") << sums;
   // A restore that is killed leaves nothing that starts.
-  Subprocess restore({DUETIME_DAEMON, "--restore", backup, "--into", into}, directory_.Join("log"));
+  Subprocess restore({kDaemon, "--restore", backup, "--into", into}, directory_.Join("log"));
   while (restore.running() && !fs::exists(into + "/unfinished/store/db")) poll(nullptr, 0, 1);
   restore.Signal(SIGKILL);
   ASSERT_TRUE(restore.Wait(Millis(10'000)).has_value());
   if (!fs::exists(into + "/witness")) {
-    EXPECT_NE(RunProgram({DUETIME_DAEMON, "--data-dir", into, "--listen", "unix:none"}).exit.code,
-              0);
+    EXPECT_NE(RunProgram({kDaemon, "--data-dir", into, "--listen", "unix:none"}).exit.code, 0);
     EXPECT_THAT(Restore(backup, into).err, HasSubstr("not an empty directory"));
   }
 }

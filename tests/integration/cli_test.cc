@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -24,7 +25,7 @@ class CliTest : public DaemonTest {
   void SetUp() override { StartDaemon(); }
 
   RunResult Cli(std::vector<std::string> words, const std::string& input = "") {
-    words.insert(words.begin(), DUETIME_CLI);
+    words.insert(words.begin(), kTool);
     return RunProgram(words, input, Millis(60'000),
                       {{"DUETIME_SERVER", server_->target()},
                        {"DUETIME_CONTEXT", "none"},
@@ -493,7 +494,7 @@ TEST_F(CliTest, NoCreateLeavesNothingBehind) {
 
 TEST_F(CliTest, SubscribeEndsWellOnASignal) {
   const std::string log = server_->directory().Join("cli-log");
-  Subprocess process({DUETIME_CLI, "subscribe", "t", "--server", server_->target()}, log);
+  Subprocess process({kTool, "subscribe", "t", "--server", server_->target()}, log);
   // The subscriber is connected once the server counts its stream.
   const auto deadline = Clock::now() + Millis(20'000);
   while (Info().counts().streams() < 1 && Clock::now() < deadline) process.Wait(Millis(5));
@@ -506,8 +507,7 @@ TEST_F(CliTest, SubscribeEndsWellOnASignal) {
 
 TEST_F(CliTest, SubscribeComesBackAfterARestart) {
   const std::string log = server_->directory().Join("cli-log");
-  Subprocess process({DUETIME_CLI, "subscribe", "t", "--server", server_->target(), "--max", "2"},
-                     log);
+  Subprocess process({kTool, "subscribe", "t", "--server", server_->target(), "--max", "2"}, log);
   MustSchedule("t", Millis(0), "before");
   const auto deadline = Clock::now() + Millis(20'000);
   while (ReadWholeFile(log).find("before") == std::string::npos && Clock::now() < deadline) {

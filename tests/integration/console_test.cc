@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -76,8 +77,8 @@ class ConsoleTest : public DaemonTest {
     std::filesystem::create_symlink(directory_.Join("secret.js"), assets() + "/link.js");
     const std::string output = directory_.Join("output");
     console_ = std::make_unique<Subprocess>(
-        std::vector<std::string>{DUETIME_CLI, "console", "--listen", "127.0.0.1:0", "--assets",
-                                 assets(), "--server", server_->target()},
+        std::vector<std::string>{kTool, "console", "--listen", "127.0.0.1:0", "--assets", assets(),
+                                 "--server", server_->target()},
         output, kEnvironment);
     const auto deadline = Clock::now() + Millis(20'000);
     for (size_t at = std::string::npos; at == std::string::npos;) {
@@ -108,7 +109,7 @@ class ConsoleTest : public DaemonTest {
   }
 
   RunResult RunConsole(const std::vector<std::string>& options) const {
-    std::vector<std::string> words = {DUETIME_CLI, "console"};
+    std::vector<std::string> words = {kTool, "console"};
     words.insert(words.end(), options.begin(), options.end());
     return RunProgram(words, "", Millis(30'000), kEnvironment);
   }

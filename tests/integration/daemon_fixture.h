@@ -13,6 +13,7 @@
 #include "client/cpp/error.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 #include "tests/support/subscription.h"
 
@@ -35,7 +36,7 @@ class DaemonTest : public testing::Test {
   void StartDaemon(const std::vector<std::string>& flags = {}, bool tcp = false,
                    bool metrics = false) {
     server_ = std::make_unique<ServerProcess>(
-        ServerProcess::Options{.daemon = DUETIME_DAEMON,
+        ServerProcess::Options{.daemon = kDaemon,
                                .flags = flags,
                                .tcp = tcp,
                                .metrics = metrics,

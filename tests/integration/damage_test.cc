@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::test {
@@ -34,7 +35,7 @@ class DamageTest : public DaemonTest {
     return largest.filename().string();
   }
 
-  int Verify() { return RunProgram({DUETIME_DAEMON, "--verify", server_->data_dir()}).exit.code; }
+  int Verify() { return RunProgram({kDaemon, "--verify", server_->data_dir()}).exit.code; }
 };
 
 TEST_F(DamageTest, WhatLiesInADamagedBlockIsRefusedAndTheRestIsServed) {
@@ -85,16 +86,16 @@ TEST_F(DamageTest, WhatLiesInADamagedBlockIsRefusedAndTheRestIsServed) {
     EXPECT_EQ(subscription.AckAndWait(received->delivery), SettleAnswer::kSettled);
     EXPECT_EQ(server_->Stop().value_or(ExitStatus{}).code, 0);
   }
-  EXPECT_EQ(RunProgram({DUETIME_DAEMON, "--verify", server_->data_dir() + "/no"}).exit.code, 66);
+  EXPECT_EQ(RunProgram({kDaemon, "--verify", server_->data_dir() + "/no"}).exit.code, 66);
 
   const TempDirectory target;
   const std::string repaired = target.Join("new");
-  const std::vector<std::string> repair = {DUETIME_DAEMON, "--repair", server_->data_dir(),
-                                           "--into", repaired};
+  const std::vector<std::string> repair = {kDaemon, "--repair", server_->data_dir(), "--into",
+                                           repaired};
   const RunResult written = RunProgram(repair);
   EXPECT_EQ(written.exit.code, 2) << written.err;
   EXPECT_NE(written.out.find(" of 100 messages are lost"), std::string::npos) << written.out;
-  EXPECT_EQ(RunProgram({DUETIME_DAEMON, "--verify", repaired}).exit.code, 0);
+  EXPECT_EQ(RunProgram({kDaemon, "--verify", repaired}).exit.code, 0);
   EXPECT_EQ(RunProgram(repair).exit.code, 78) << "the new directory is not empty";
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -30,7 +31,7 @@ class GatewayTest : public DaemonTest {
   void StartCell(const std::string& name) {
     Cell& cell = cells_[name];
     cell.server = std::make_unique<ServerProcess>(
-        ServerProcess::Options{.daemon = DUETIME_DAEMON, .flags = {"--shards=1"}, .tls = {}});
+        ServerProcess::Options{.daemon = kDaemon, .flags = {"--shards=1"}, .tls = {}});
     ASSERT_TRUE(cell.server->Start()) << cell.server->error();
     const auto channel = cell.server->Connect();
     cell.messages = v1::Messages::NewStub(channel);

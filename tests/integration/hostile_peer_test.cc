@@ -14,6 +14,7 @@
 
 #include "client/cpp/channel.h"
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 #include "tests/support/raw_http2.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/test_scale.h"
@@ -256,7 +257,7 @@ TEST_F(HostilePeerTest, SubscribersThatDoNotReadStayWithinTheirBound) {
 
 TEST_F(HostilePeerTest, ALogThatNobodyReadsDoesNotStopTheDaemon) {
   server_ =
-      std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = DUETIME_DAEMON,
+      std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = kDaemon,
                                                              .flags = {"--log-level=debug"},
                                                              .tcp = false,
                                                              .metrics = false,

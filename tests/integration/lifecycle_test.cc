@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -17,7 +18,7 @@ class LifecycleTest : public DaemonTest {
  protected:
   // Runs a daemon that is expected to exit instead of serving.
   static RunResult RunDaemon(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), DUETIME_DAEMON);
+    arguments.insert(arguments.begin(), kDaemon);
     return RunProgram(arguments);
   }
 };
@@ -242,7 +243,7 @@ class TlsTest : public LifecycleTest {
     address.tls_cert_file = Path("client.pem");
     address.tls_key_file = Path("client.key");
     server_ = std::make_unique<ServerProcess>(
-        ServerProcess::Options{.daemon = DUETIME_DAEMON,
+        ServerProcess::Options{.daemon = kDaemon,
                                .flags = flags,
                                .tcp = true,
                                .metrics = false,

@@ -16,6 +16,7 @@
 
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/http_get.h"
+#include "tests/support/paths.h"
 #include "tests/support/test_certificates.h"
 
 namespace duetime::test {
@@ -183,7 +184,7 @@ TEST_F(OperationsTest, TheDoctorReadsTheCertificateAndTriesTheToken) {
        "--tokens-file=" + directory_.Join("tokens.toml")},
       /*tcp=*/true);
   const auto doctor = [&](const std::string& token) {
-    return RunProgram({DUETIME_CLI, "doctor", "--server", server_->tcp_target(), "--tls-ca",
+    return RunProgram({kTool, "doctor", "--server", server_->tcp_target(), "--tls-ca",
                        directory_.Join("ca.pem"), "--token-file", directory_.Join(token)});
   };
   const RunResult good = doctor("good");
@@ -254,7 +255,7 @@ TEST_F(OperationsTest, TheSupervisorIsTold) {
     return std::string(text, static_cast<size_t>(size));
   };
   server_ = std::make_unique<ServerProcess>(ServerProcess::Options{
-      .daemon = DUETIME_DAEMON,
+      .daemon = kDaemon,
       .flags = {},
       .tcp = false,
       .metrics = false,
@@ -290,11 +291,11 @@ TEST_F(OperationsTest, TokensThatAreMadeAtTheSameTimeAreAllKept) {
   std::vector<std::unique_ptr<Subprocess>> tools;
   for (size_t i = 0; i < kTools; ++i) {
     tools.push_back(std::make_unique<Subprocess>(
-        std::vector<std::string>{DUETIME_CLI, "token", "create", "t" + std::to_string(i), file},
+        std::vector<std::string>{kTool, "token", "create", "t" + std::to_string(i), file},
         directory_.Join("log")));
   }
   for (const auto& tool : tools) EXPECT_EQ(tool->Wait(Millis(20'000))->code, 0);
-  const std::string listed = RunProgram({DUETIME_CLI, "token", "list", file, "--json"}).out;
+  const std::string listed = RunProgram({kTool, "token", "list", file, "--json"}).out;
   EXPECT_EQ(std::count(listed.begin(), listed.end(), '\n'), kTools) << listed;
 }
 

@@ -7,6 +7,7 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -356,7 +357,7 @@ TEST_F(RefusalTest, AMethodThatIsNotThereIsUnimplemented) {
 }
 
 TEST(OverloadTest, AFullMailboxSaysWhenToComeAgain) {
-  ServerProcess server({.daemon = DUETIME_DAEMON,
+  ServerProcess server({.daemon = kDaemon,
                         .flags = {"--shards=1", "--mailbox-commands-max=1"},
                         .tcp = false,
                         .metrics = false,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/paths.h"
 
 namespace duetime::test {
 namespace {
@@ -23,7 +24,7 @@ class StartTest : public DaemonTest {
  protected:
   // Runs a daemon that is expected to exit instead of serving.
   RunResult RunOn(const std::string& data_dir, const std::vector<std::string>& flags) const {
-    std::vector<std::string> argv = {DUETIME_DAEMON, "--data-dir=" + data_dir,
+    std::vector<std::string> argv = {kDaemon, "--data-dir=" + data_dir,
                                      "--listen=unix:" + directory_.Join("s"), "--metrics-listen="};
     argv.insert(argv.end(), flags.begin(), flags.end());
     return RunProgram(argv);

@@ -14,6 +14,7 @@
 
 #include "tests/simulation/cell_host.h"
 #include "tests/support/from_environment.h"
+#include "tests/support/paths.h"
 
 namespace duetime::delivery {
 
@@ -31,10 +32,14 @@ inline std::unique_ptr<simulation::Host> MakeHost() {
                             .violate = [](const std::string& what) { ADD_FAILURE() << what; }});
 }
 
-// Returns the names of all scenario files in `folder`, sorted.
-inline std::vector<std::string> ScenarioFiles(const std::string& folder) {
+inline std::filesystem::path ScenarioFile(const std::string& name) {
+  return std::filesystem::path(test::kSourceRoot) / "tests/scenarios" / (name + ".txt");
+}
+
+// Returns the names of all scenario files, sorted.
+inline std::vector<std::string> ScenarioNames() {
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+  for (const auto& file : std::filesystem::directory_iterator(ScenarioFile("").parent_path())) {
     const std::string stem = file.path().stem().string();
     // In a cell, the next leader has no damage, and a power cut takes nothing that was accepted.
     if (CellMembers() > 0 && (stem == "damage" || stem == "power")) continue;

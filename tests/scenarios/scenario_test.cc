@@ -562,7 +562,7 @@ class Scenario {
 class ScenarioTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioTest, HappensAsWritten) {
-  const std::string path = absl::StrCat(DUETIME_SCENARIOS, "/", GetParam(), ".txt");
+  const std::filesystem::path path = ScenarioFile(GetParam());
   std::ifstream file(path);
   ASSERT_TRUE(file.good()) << path;
   const bool rewrite = std::getenv("DUETIME_REWRITE") != nullptr;
@@ -593,7 +593,7 @@ TEST_P(ScenarioTest, HappensAsWritten) {
   if (rewrite) std::ofstream(path) << rewritten.str();
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(ScenarioFiles(DUETIME_SCENARIOS)),
+INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(ScenarioNames()),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy over the sources of the product, in a few large units.
 
-  lint.py BUILD CLANG_TIDY [JOBS] [clang-tidy option ...]    BUILD holds a compile_commands.json and the generated protos
+  lint.py BUILD CLANG_TIDY [--jobs N] [--only PATH ...] [--share I/N]
+
+BUILD holds a compile_commands.json and the generated protos. With --only, the sources among these paths, and for a header the
+source that it belongs to, or the first that includes it. With --share, one of N equal shares of the sources.
 
 clang-tidy parses a unit's headers and runs every check over them: 20 to 30 s of CPU for those of gRPC, however small the source
 is. A unit therefore includes as many sources as can stand together. Sources cannot if their unnamed namespaces define one name.
@@ -12,6 +15,7 @@ Prints the findings. The last line says how many sources were read. Exits 1 if t
 """
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -69,8 +73,26 @@ def flags_of(commands: list[dict[str, str]]) -> list[str]:
     return [word for flag in flags for word in flag.split(" ")]
 
 
+def chosen(sources: dict[str, str], paths: list[str]) -> set[str]:
+    """The sources that read all of the paths that they can."""
+    result = set(paths) & sources.keys()
+    for header in (path for path in paths if path.endswith(".h")):
+        own = header[:-1] + "cc"
+        readers = [own] if own in sources else [path for path, text in sorted(sources.items()) if f'#include "{header}"' in text]
+        result |= set(readers[:1])
+    return result
+
+
 def main() -> int:
-    build, clang_tidy, jobs, *options = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("clang_tidy")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--share", default="0/1")
+    arguments = parser.parse_args()
+    build = arguments.build
+    index, count = map(int, arguments.share.split("/"))
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         commands = [command for command in json.load(file) if not command["file"].endswith(".pb.cc")]
@@ -79,17 +101,24 @@ def main() -> int:
         with open(command["file"], encoding="utf-8") as file:
             sources[os.path.relpath(command["file"], root)] = file.read()
 
+    if arguments.only is not None:
+        wanted = chosen(sources, arguments.only)
+    else:
+        # By folder, because the headers of a folder's sources are mostly the same.
+        wanted = set(sorted(sources)[len(sources) * index // count:len(sources) * (index + 1) // count])
+    sources = {path: text for path, text in sources.items() if path in wanted}
+
     def read(unit: tuple[int, list[str]]) -> str:
         number, paths = unit
         path = os.path.join(build, f"lint_{number}.cc")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text_of(paths))
-        done = subprocess.run([clang_tidy, *OPTIONS, *options, path, "--", *flags_of(commands)], stdout=subprocess.PIPE,
+        done = subprocess.run([arguments.clang_tidy, *OPTIONS, path, "--", *flags_of(commands)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False)
         return done.stdout + (done.stderr if done.returncode and not done.stdout else "")
 
     units = units_of(sources)
-    with ThreadPoolExecutor(int(jobs)) as threads:
+    with ThreadPoolExecutor(arguments.jobs) as threads:
         found = "".join(threads.map(read, sorted(enumerate(units), key=lambda unit: -len(unit[1]))))
     print(found, end="")
     print(f"{len(sources)} sources in {len(units)} units, {'findings' if found else 'no finding'}")

@@ -174,7 +174,8 @@ CMAKE_BANNED = [
     (r"^\s*set\s*\(\s*CMAKE_CXX_FLAGS\b", "hang it on duetime_options"),
 ]
 
-TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "fuzz", "bench", "tidy", "headers", "threads"}
+TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "fuzz", "bench", "tidy", "headers",
+               "threads", "core", "alone"}
 
 TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLists.txt", "Dockerfile", "README.md",
              "ARCHITECTURE.md", "CHANGELOG.md", "CMakePresets.json", "LICENSE"}

@@ -5,7 +5,9 @@
 # schemas of the oldest and the newest Kubernetes, and the programs run with the configuration that the objects hold. Cells run on
 # three brokers of Apache Kafka and behind HAProxy, on the loopback.
 #
-#   check.sh FOLDER DUETIMED DUETIME   makes the tools in FOLDER unless they are there, which needs the network
+#   check.sh FOLDER DUETIMED DUETIME PART   makes the tools in FOLDER unless they are there, which needs the network. PART is
+#                                           `objects`: all but the cells, or `play`: the cells on their brokers, or
+#                                           those of them that DUETIME_PLAY names
 #
 # The versions are the last ones that Debian's Go 1.19 compiles; Go 1.26 compiles them, too. The schemas of Kubernetes are those
 # of PyPI's kubernetes-validate; that of a ServiceMonitor is in the operator's Go module.
@@ -14,6 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mkdir -p "${1:?the folder for the tools}" && cd "$1" && pwd)
 duetimed=$(realpath "${2:?the program duetimed}")
 duetime=$(realpath "${3:?the program duetime}")
+readonly part=${4:?objects or play}
 cd "$here/../../.."
 # shellcheck source=deploy/cell/brokers.sh
 source deploy/cell/brokers.sh
@@ -87,47 +90,64 @@ end() {
 cmp --quiet "${BASH_SOURCE[0]}" "$folder/installed.sh" || install_tools
 export HELM_CACHE_HOME=$folder/helm-cache HELM_CONFIG_HOME=$folder/helm-config HELM_DATA_HOME=$folder/helm-data
 
-"$folder/kustomize" build deploy/kubernetes >"$folder/base.yaml"
-conform "the base" <"$folder/base.yaml"
-with ../base/monitoring | conform "the base with its ServiceMonitor"
-with '../base/cell, ../base/monitoring' 'configMapGenerator:' '  - name: duetime-brokers' '    behavior: merge' \
-  '    literals: [cell_brokers=kafka:9093]' >"$folder/cell.yaml"
-conform "the cell" <"$folder/cell.yaml"
-"$folder/kustomize" build deploy/kubernetes/gateway | conform "the gateway"
-conform "the gateway at the cells" <deploy/kubernetes/gateway/from-gateway.yaml
-grep --quiet 'cell_brokers: kafka:9093' "$folder/cell.yaml"
-# Or the checks above check nothing.
-refused "a field that does not exist" readonlyRootFilesystem conform "" < <(sed 's/readOnlyRootFilesystem/readonlyRootFilesystem/' "$folder/base.yaml")
+# The objects of three cells.
+make_cells() {
+  with '../base/cell, ../base/monitoring' 'configMapGenerator:' '  - name: duetime-brokers' '    behavior: merge' \
+    '    literals: [cell_brokers=kafka:9093]' >"$folder/cell.yaml"
+  grep --quiet 'cell_brokers: kafka:9093' "$folder/cell.yaml"
+  chart --set cell.enabled=true,cell.brokers=kafka:9093 >"$folder/chart-cell.yaml"
+  chart --set cell.enabled=true,cell.brokers=kafka:9092,cell.kafka.secretName=,tls.secretName=,access.secretName= \
+    --set insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open-cell.yaml"
+}
 
-"$folder/helm" lint --strict --quiet deploy/helm/duetime
-chart >"$folder/chart.yaml"
-conform "the chart" <"$folder/chart.yaml"
-chart --set serviceMonitor.enabled=true,serviceMonitor.labels.release=p,service.type=LoadBalancer,storage.className=fast \
-  --set nodeSelector.disk=fast,priorityClassName=high,podLabels.a=b,podAnnotations.a=b,service.annotations.a=b \
-  --set imagePullSecrets[0].name=pull,access.secretName=,config='due_max = 100000' >"$folder/certificates.yaml"
-conform "the chart with all of its values" <"$folder/certificates.yaml"
-refused "a value that does not exist" nodeselector chart --set nodeselector.disk=fast
-refused "a chart without TLS" "set insecureNonloopback=true" chart --set tls.secretName=
-chart --set cell.enabled=true,cell.brokers=kafka:9093 >"$folder/chart-cell.yaml"
-conform "the chart with a cell" <"$folder/chart-cell.yaml"
-refused "a cell without brokers" "cell.brokers is empty" chart --set cell.enabled=true
-chart --set cell.enabled=true,cell.brokers=kafka:9092,cell.kafka.secretName=,tls.secretName=,access.secretName= \
-  --set insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open-cell.yaml"
-conform "the chart with a cell without TLS" <"$folder/open-cell.yaml"
-chart --set tls.secretName=,access.secretName=,insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open.yaml"
-conform "the chart without TLS" <"$folder/open.yaml"
+check_objects() {
+  "$folder/kustomize" build deploy/kubernetes >"$folder/base.yaml"
+  conform "the base" <"$folder/base.yaml"
+  with ../base/monitoring | conform "the base with its ServiceMonitor"
+  conform "the cell" <"$folder/cell.yaml"
+  "$folder/kustomize" build deploy/kubernetes/gateway | conform "the gateway"
+  conform "the gateway at the cells" <deploy/kubernetes/gateway/from-gateway.yaml
+  # Or the checks above check nothing.
+  refused "a field that does not exist" readonlyRootFilesystem conform "" < <(sed 's/readOnlyRootFilesystem/readonlyRootFilesystem/' "$folder/base.yaml")
 
-python3 "$here/play.py" "$duetimed" "$duetime" "$folder"/{base,chart,certificates,open}.yaml
+  "$folder/helm" lint --strict --quiet deploy/helm/duetime
+  chart >"$folder/chart.yaml"
+  conform "the chart" <"$folder/chart.yaml"
+  chart --set serviceMonitor.enabled=true,serviceMonitor.labels.release=p,service.type=LoadBalancer,storage.className=fast \
+    --set nodeSelector.disk=fast,priorityClassName=high,podLabels.a=b,podAnnotations.a=b,service.annotations.a=b \
+    --set imagePullSecrets[0].name=pull,access.secretName=,config='due_max = 100000' >"$folder/certificates.yaml"
+  conform "the chart with all of its values" <"$folder/certificates.yaml"
+  refused "a value that does not exist" nodeselector chart --set nodeselector.disk=fast
+  refused "a chart without TLS" "set insecureNonloopback=true" chart --set tls.secretName=
+  conform "the chart with a cell" <"$folder/chart-cell.yaml"
+  refused "a cell without brokers" "cell.brokers is empty" chart --set cell.enabled=true
+  conform "the chart with a cell without TLS" <"$folder/open-cell.yaml"
+  chart --set tls.secretName=,access.secretName=,insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open.yaml"
+  conform "the chart without TLS" <"$folder/open.yaml"
 
-haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy)
-require_java
-get_kafka
-broker_folder=$(mktemp -d "${TMPDIR:-/tmp}/duetime-brokers.XXXXXX")
-trap end EXIT
-start_brokers "$broker_folder"
-for name in cell chart-cell open-cell; do
-  play_cell "$name"
-done
-# Pods that are ready only while they lead would never all be ready. So the check above would notice.
-sed 's|path: /cellz|path: /readyz|' "$folder/cell.yaml" >"$folder/never-ready.yaml"
-refused "a cell whose standbys are not ready" "all are ready" play_cell never-ready
+  python3 "$here/play.py" "$duetimed" "$duetime" "$folder"/{base,chart,certificates,open}.yaml
+}
+
+play_cells() {
+  haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy)
+  require_java
+  get_kafka
+  broker_folder=$(mktemp -d "${TMPDIR:-/tmp}/duetime-brokers.XXXXXX")
+  trap end EXIT
+  start_brokers "$broker_folder"
+  # Pods that are ready only while they lead would never all be ready. So the check would notice.
+  sed 's|path: /cellz|path: /readyz|' "$folder/cell.yaml" >"$folder/never-ready.yaml"
+  local name
+  for name in ${DUETIME_PLAY:-cell chart-cell open-cell never-ready}; do
+    case $name in
+      never-ready) refused "a cell whose standbys are not ready" "all are ready" play_cell never-ready ;;
+      *) play_cell "$name" ;;
+    esac
+  done
+}
+
+make_cells
+case $part in
+  objects) check_objects ;;
+  play) play_cells ;;
+esac

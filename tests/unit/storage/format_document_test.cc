@@ -18,6 +18,7 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
 #include "storage/value_codec.h"
+#include "tests/support/paths.h"
 
 namespace duetime::storage {
 namespace {
@@ -26,7 +27,7 @@ namespace {
 // the bytes.
 std::map<std::string, std::string> ReadExample() {
   std::map<std::string, std::string> example;
-  std::ifstream document(DUETIME_FORMAT_DOCUMENT);
+  std::ifstream document(std::string(test::kSourceRoot) + "/storage/FORMAT.md");
   EXPECT_TRUE(document.is_open());
   bool inside = false;
   for (std::string line; std::getline(document, line);) {

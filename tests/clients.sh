@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds, checks and tests what is written in another language than C++, with the tools of that language. Needs the network for
+# what the lock files name.
+#
+#   tests/clients.sh go|java|node|python|console|peers
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Runs a command that downloads, and once more if it fails, because a registry may fail once.
+twice() {
+  "$@" || {
+    sleep 15
+    "$@"
+  }
+}
+
+go_module() {
+  cd "$1"
+  twice go mod download
+  test -z "$(gofmt -l .)"
+  go vet ./...
+  go test ./...
+}
+
+case ${1:?what} in
+  go) go_module client/go ;;
+  # The program of tests/bench/peers.sh, without its servers.
+  peers) go_module tests/bench/peers ;;
+  java)
+    cd client/java
+    twice mvn -q -B -DskipTests verify
+    mvn -q -B verify
+    ;;
+  node)
+    cd client/node
+    twice npm ci
+    npm run build
+    npm test
+    ;;
+  python)
+    cd client/python
+    python3 -m venv --clear .venv
+    # The examples of FIRST_CLIENT.md are for a Python without the library.
+    twice .venv/bin/pip install --quiet -r requirements-dev.txt
+    .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed
+    twice .venv/bin/pip install --quiet .
+    .venv/bin/mypy
+    .venv/bin/python -m pytest -q
+    ;;
+  # The page, and the program that tests it in a browser.
+  console)
+    cd client/console
+    twice npm ci
+    npm run build
+    node build.js --tests
+    ;;
+  *)
+    echo "clients.sh: $1 is nothing of these" >&2
+    exit 2
+    ;;
+esac
