@@ -5,8 +5,7 @@
 #
 #   tests/run.sh                  what every change must pass: the lanes release, asan, tsan, lint, clients and slice
 #   tests/run.sh --lane NAME ...  these lanes; --lane may be repeated
-#   tests/run.sh --quick          one debug build, file by file, so that a missing include fails here; unit, contract, scenario
-#                                 tests and the house rules
+#   tests/run.sh --quick          a debug build, file by file, so that a missing include fails; the fast tests
 #   tests/run.sh --all            everything, in full: many hours on two cores
 #
 # Lanes of every change:
@@ -16,8 +15,7 @@
 #   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
 #             core owns no thread, so its tests would show nothing here
 #   lint      buf over the protos, promtool over the alerts, clang-tidy over the sources that changed
-#   clients   the conformance of the Go library if the server changed (that of C++ is a part of ctest), and the library, console,
-#             examples or Kubernetes files that changed
+#   clients   Go's conformance if the server changed (that of C++ is a part of ctest), and what changed beside the server
 #   slice     three minutes of the long set, chosen by the commit: a line of tests/slices.txt, or number DUETIME_SLICE
 #
 # Lanes of the long set, which `ctest -C long` knows:
@@ -93,7 +91,7 @@ long() {
 sanitize() {
   local lane=$1 preset=$2 targets="${*:3}" labels="${*:3}"
   build "$lane" "$preset" "programs_${targets// / programs_}" "${sanitizer_options[@]}" || return
-  DUETIME_TEST_SCALE=0.1 run_tests "$lane" "$lane: tests" "$preset" --label-regex "^(${labels// /|})\$"
+  DUETIME_TEST_SCALE=0.05 jobs=$((jobs + 1)) run_tests "$lane" "$lane: tests" "$preset" --label-regex "^(${labels// /|})\$"
 }
 
 lane_lint() {
