@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 
+#include "server/base/hex.h"
 #include "server/base/name_char.h"
 
 namespace duetime::access {
@@ -316,13 +318,13 @@ absl::StatusOr<std::shared_ptr<const TokenTable>> ParseTokens(absl::string_view 
     }
     TokenHash hash;
     const std::string digits = reader.Text(*table, "sha256");
-    const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (digits.size() != 2 * hash.size() || !hex) {
+    const bool lower = absl::AsciiStrToLower(digits) == digits;
+    const std::optional<std::string> bytes = base::HexToBytes(digits);
+    if (!lower || !bytes.has_value() || bytes->size() != hash.size()) {
       reader.Fail(*table, "a token needs \"sha256\", 64 hexadecimal digits in lower case");
       continue;
     }
-    const std::string bytes = absl::HexStringToBytes(digits);
-    std::copy(bytes.begin(), bytes.end(), hash.begin());
+    std::copy(bytes->begin(), bytes->end(), hash.begin());
     tokens->insert_or_assign(hash, std::move(identity));
   }
   if (!reader.status().ok()) return reader.status();

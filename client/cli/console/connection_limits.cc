@@ -46,12 +46,15 @@ long CheckSocketUse(BIO* bio, int operation, int result) {
   return 0;
 }
 
+// bool, or void in older versions of the library.
+using Enqueued = decltype(std::declval<httplib::TaskQueue>().enqueue({}));
+
 class BoundedTaskQueue : public httplib::TaskQueue {
  public:
   // Called by the thread that accepts connections.
-  void enqueue(std::function<void()> serve) override {
+  Enqueued enqueue(std::function<void()> serve) override {
     slots_.acquire();
-    threads_.enqueue([this, serve = std::move(serve)] {
+    return threads_.enqueue([this, serve = std::move(serve)] {
       serve();
       slots_.release();
     });

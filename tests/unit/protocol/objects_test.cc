@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 
+#include "server/base/hex.h"
 #include "server/protocol/objects.pb.h"
 #include "server/protocol/old_objects.h"
 #include "server/protocol/operation.h"
@@ -150,8 +151,8 @@ TEST(ObjectsTest, GoThereAndBack) {
 }
 
 TEST(ObjectsTest, ReadTheFirstVersion) {
-  ExpectSame(DecodeOperation("op", absl::HexStringToBytes(kOldOperation)), SomeOperation());
-  ExpectSame(DecodeRecurrence("daily", absl::HexStringToBytes(kOldRecurrence)), SomeRecurrence());
+  ExpectSame(DecodeOperation("op", *base::HexToBytes(kOldOperation)), SomeOperation());
+  ExpectSame(DecodeRecurrence("daily", *base::HexToBytes(kOldRecurrence)), SomeRecurrence());
 }
 
 // Otherwise a request that is repeated after an upgrade would count as a different one.
@@ -163,8 +164,8 @@ TEST(ObjectsTest, TheContentStaysThatOfTheFirstVersion) {
 TEST(ObjectsTest, RefuseWhatNobodyWrote) {
   const std::string operation = EncodeOperation(SomeOperation());
   const std::string recurrence = EncodeRecurrence(SomeRecurrence());
-  const std::string old = absl::HexStringToBytes(kOldOperation);
-  const std::string old_recurrence = absl::HexStringToBytes(kOldRecurrence);
+  const std::string old = *base::HexToBytes(kOldOperation);
+  const std::string old_recurrence = *base::HexToBytes(kOldRecurrence);
   for (const std::string& bytes :
        {std::string(), std::string("\0", 1), std::string("\1"), std::string("\2"),
         std::string("\2\xff"), "\3" + operation.substr(1),
@@ -178,8 +179,8 @@ TEST(ObjectsTest, RefuseWhatNobodyWrote) {
 }
 
 TEST(ObjectsTest, RefuseOldOnesThatNameNoTopic) {
-  std::string operation = absl::HexStringToBytes(kOldOperation);
-  std::string recurrence = absl::HexStringToBytes(kOldRecurrence);
+  std::string operation = *base::HexToBytes(kOldOperation);
+  std::string recurrence = *base::HexToBytes(kOldRecurrence);
   for (std::string* bytes : {&operation, &recurrence}) bytes->replace(1, 8, std::string(8, '\0'));
   EXPECT_TRUE(absl::IsDataLoss(DecodeOperation("op", operation).status()));
   EXPECT_TRUE(absl::IsDataLoss(DecodeRecurrence("daily", recurrence).status()));

@@ -6,6 +6,8 @@
 
 #include "absl/strings/escaping.h"
 
+#include "server/base/hex.h"
+
 namespace duetime::protocol {
 namespace {
 
@@ -65,7 +67,7 @@ TEST(SubscriptionStateTest, GoesThereAndBack) {
 
 TEST(SubscriptionStateTest, ReadsOldVersions) {
   SubscriptionState state = SomeState();
-  std::string bytes = absl::HexStringToBytes(kVersion2);
+  std::string bytes = *base::HexToBytes(kVersion2);
   ExpectSame(DecodeSubscription(SubscriptionObjectName(state.id), bytes), state);
   // Version 1 does not have the last field.
   bytes[0] = 1;
@@ -77,7 +79,7 @@ TEST(SubscriptionStateTest, ReadsOldVersions) {
 TEST(SubscriptionStateTest, RefusesAnInvalidEncoding) {
   const std::string name = SubscriptionObjectName(SomeState().id);
   const std::string bytes = EncodeSubscription(SomeState());
-  const std::string old = absl::HexStringToBytes(kVersion2);
+  const std::string old = *base::HexToBytes(kVersion2);
   const auto refused = [](const std::string& object, const std::string& text) {
     return absl::IsDataLoss(DecodeSubscription(object, text).status());
   };
