@@ -36,7 +36,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
   // more.
   options.compression = rocksdb::kLZ4Compression;
   // RocksDB then sizes the levels from the last one up, which keeps space within about 1.1 times
-  // the live data. It is not the default in this version.
+  // the live data. It is not the default in RocksDB 7.8.
   options.level_compaction_dynamic_level_bytes = true;
   // These are RocksDB's defaults. They are explicit because the stall metrics refer to them.
   options.level0_file_num_compaction_trigger = 4;
@@ -53,7 +53,8 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
   // Reads are scans and dense point reads: 16 KB blocks need a quarter of the index of 4 KB blocks,
   // and LZ4 compresses them better.
   table.block_size = 16 << 10;
-  // CheckedTables() wants these two.
+  // CheckedTables() wants these two. Every version of RocksDB that we build with reads and writes
+  // this format. Newer ones have another default, which older ones do not read.
   table.format_version = 5;
   table.checksum = rocksdb::kXXH3;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -120,7 +121,14 @@ void FilterGarbage(const RocksDbStoreOptions& store_options,
 // Bounds the operands of a counter in a memtable. The write of the 33rd operand reads the operands
 // and writes their sum instead. A flush writes one value per counter to a table. More operands
 // would make reads slower; fewer would write the 10 KB of a full day more often.
-void BoundChanges(rocksdb::ColumnFamilyOptions* options) { options->max_successive_merges = 32; }
+template <typename Options>
+void BoundChanges(Options* options) {
+  options->max_successive_merges = 32;
+  // Versions that have this option keep the bound only with it, if the counter is not in the cache.
+  if constexpr (requires { options->strict_max_successive_merges; }) {
+    options->strict_max_successive_merges = true;
+  }
+}
 
 }  // namespace
 
@@ -148,9 +156,9 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   options.unordered_write = false;
   options.two_write_queues = false;
   options.enable_pipelined_write = false;
-  // This version reports healthy logs as missing (fixed in 7.10). The witness does this work.
+  // RocksDB 7.8 reports healthy logs as missing (fixed in 7.10). The witness does this work.
   options.track_and_verify_wals_in_manifest = false;
-  // Recovery of compressed logs is broken in this version (fixed in 8.0).
+  // RocksDB 7.8 recovers compressed logs wrongly (fixed in 8.0).
   options.wal_compression = rocksdb::kNoCompression;
   // RocksDbDatabase::SwitchLogIfFull() bounds the log and flushes every family, so that no family
   // keeps old log files alive. RocksDB's own limit would switch unsynced.
@@ -176,11 +184,16 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   options.max_file_opening_threads = std::max(1, cores);
   // A flush must not wait behind a long compaction.
   options.max_background_jobs = std::max(2, cores / 4);
-  // Spinning disks and network volumes need readahead. This version's default is none.
+  // Spinning disks and network volumes need readahead. The default of RocksDB 7.8 is none.
   options.compaction_readahead_size = size_t{2} << 20;
   // Table files reach the disk while they are written, so that the sync of a log does not queue
   // behind 64 MB of them.
   options.bytes_per_sync = size_t{1} << 20;
+  // These two differ between the versions. No program reads the OPTIONS file, so a start does not
+  // need it. The id of the database is in the file IDENTITY; a newer version would also write it
+  // to the manifest.
+  options.fail_if_options_file_error = false;
+  options.write_dbid_to_manifest = false;
   // The metrics read properties instead.
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;

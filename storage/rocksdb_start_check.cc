@@ -82,7 +82,8 @@ absl::Status StartCheck::ReadManifest() {
   if (manifest_.unknown()) {
     return absl::DataLossError(absl::StrCat(manifest_path_, " has a record after byte ",
                                             manifest_.whole_bytes(),
-                                            " that this program does not know"));
+                                            " that this program does not know: a newer RocksDB, "
+                                            "or one with other options, may have written it"));
   }
   // RocksDB writes the state of an older manifest first, then the changes since, and the last of
   // these with the first file number after that of the manifest itself. It puts the name into

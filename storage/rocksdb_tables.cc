@@ -73,9 +73,16 @@ class TableCheck {
     absl::string_view places = absl::string_view(footer).substr(kPlacesAt);
     BlockPlace metaindex;
     BlockPlace index;
-    if (LoadLittleEndian<uint64_t>(&footer[kMagicAt]) != kTableMagic ||
-        LoadLittleEndian<uint32_t>(&footer[kTableVersionAt]) != kTableVersion ||
-        footer[0] != kXxh3 || !TakePlace(&places, &metaindex) || !TakePlace(&places, &index) ||
+    if (LoadLittleEndian<uint64_t>(&footer[kMagicAt]) != kTableMagic) {
+      return Damaged("bad footer", end.offset);
+    }
+    const auto version = LoadLittleEndian<uint32_t>(&footer[kTableVersionAt]);
+    if (version != kTableVersion) {
+      return Damaged(absl::StrCat("table format ", version, " in place of ", kTableVersion,
+                                  " (another RocksDB wrote the table, or it is damaged)"),
+                     end.offset);
+    }
+    if (footer[0] != kXxh3 || !TakePlace(&places, &metaindex) || !TakePlace(&places, &index) ||
         !Within(index)) {
       return Damaged("bad footer", end.offset);
     }

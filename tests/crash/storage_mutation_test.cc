@@ -254,6 +254,9 @@ TEST_P(StorageMutationTest, TheEndOfEachTable) {
     for (const auto& [what, change] : changes) {
       const std::string text = Try(what, table, change).text;
       EXPECT_TRUE(absl::StrContains(text, "/db/" + table.filename().string())) << what << text;
+      if (absl::StrContains(what, "format version")) {
+        EXPECT_TRUE(absl::StrContains(text, "table format")) << what << text;
+      }
     }
   }
   tally_.Print("ends of tables");

@@ -34,6 +34,7 @@
 #include "storage/varint.h"
 #include "storage/witness.h"
 #include "tests/crash/store_driver.h"
+#include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::test {
@@ -261,33 +262,21 @@ struct Origin {
 };
 inline void PrintTo(const Origin& origin, std::ostream* out) { *out << origin.name; }
 
-// Fills a store in two runs. Copies the files as they were at a few moments to `older`.
-inline int MakeDirectory(const std::string& data_dir, const fs::path& older, const Origin& origin) {
+// One run of a store, which begins at message `number` and ends with a kill. Calls `moment` a few
+// times meanwhile.
+inline int ContinueDirectory(const std::string& data_dir, const Origin& origin, uint64_t number,
+                             const std::function<void()>& moment) {
   const auto file_system = std::make_shared<HangingFlushes>();
   storage::RocksDbStoreOptions options = SmallStoreOptions(data_dir);
   options.file_system = file_system;
-  uint64_t moments = 0;
-  const auto save = [&] {
-    fs::create_directories(older / std::to_string(moments));
-    for (const fs::path& file : DbFiles(data_dir, "")) {
-      std::error_code gone;  // RocksDB may delete a file meanwhile.
-      fs::copy_file(file, older / std::to_string(moments) / file.filename(), gone);
-    }
-    ++moments;
-  };
-  {
-    auto store = RocksDbStore::Open(options);
-    Require(store.ok());
-    save();
-    AppendRange(store->get(), 0, 250);
-    save();
-  }
   auto store = RocksDbStore::Open(options);
+  if (!store.ok()) std::cerr << store.status();
   Require(store.ok());
-  save();
-  AppendRange(store->get(), 250, 420);
-  save();
-  uint64_t number = 420;
+  moment();
+  const uint64_t begin = number;
+  number += 170;
+  AppendRange(store->get(), begin, number);
+  moment();
   const auto flushes_end = [&] {
     for (int i = 0; i < 5000 && DbFiles(data_dir, ".log").size() > 1; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -309,7 +298,7 @@ inline int MakeDirectory(const std::string& data_dir, const fs::path& older, con
       return true;
     };
     do {
-      Require(number < 10'000);
+      Require(number < begin + 10'000);
       AppendRange(store->get(), number, number + 1);
       ++number;
     } while (!flush_hangs());
@@ -320,50 +309,75 @@ inline int MakeDirectory(const std::string& data_dir, const fs::path& older, con
   ::_exit(0);  // As a kill would.
 }
 
+// Fills a store in two runs. Copies the files as they were at a few moments to `older`.
+inline int MakeDirectory(const std::string& data_dir, const fs::path& older, const Origin& origin) {
+  uint64_t moments = 0;
+  const auto save = [&] {
+    fs::create_directories(older / std::to_string(moments));
+    for (const fs::path& file : DbFiles(data_dir, "")) {
+      std::error_code gone;  // RocksDB may delete a file meanwhile.
+      fs::copy_file(file, older / std::to_string(moments) / file.filename(), gone);
+    }
+    ++moments;
+  };
+  {
+    auto store = RocksDbStore::Open(SmallStoreOptions(data_dir));
+    Require(store.ok());
+    save();
+    AppendRange(store->get(), 0, 250);
+    save();
+  }
+  return ContinueDirectory(data_dir, origin, 250, save);
+}
+
 // A directory with its expected contents, and a copy for each mutation.
 class Victim {
  public:
-  explicit Victim(const Origin& origin) : origin_(origin) {
-    const Outcome made = InChild(stderr_.Join("made"), [this] {
-      return MakeDirectory(original_.path(), older_.path(), origin_);
+  // The directory is in `folder`, in a folder with the name of its origin, where another program
+  // may have left it. If it is not there, this program makes it. An empty `folder`: in a temporary
+  // one.
+  explicit Victim(const Origin& origin,
+                  const std::string& folder = TextFromEnvironment("DUETIME_STORES"))
+      : origin_(origin), root_(folder.empty() ? made_.path() : folder + "/" + origin.name) {
+    const bool exists = fs::exists(original());
+    if (!exists) {
+      fs::create_directories(original());
+      const Outcome made = InChild(stderr_.Join("made"), [this] {
+        return MakeDirectory(original().string(), older(), origin_);
+      });
+      EXPECT_EQ(made.exit_code, 0) << made.text;
+    }
+    Read();
+    if (exists) {
+      EXPECT_TRUE(ReadFile(root_ / "contents") == contents_) << "not what the last program left";
+    }
+    WriteFile(root_ / "contents", contents_);
+  }
+
+  // Writes to the untouched directory in another run.
+  void Continue() {
+    // Each message has an entry in the index, which stays.
+    uint64_t number = 0;
+    for (size_t at = 0; (at = contents_.find("\nkey-", at)) != std::string::npos; ++at) ++number;
+    EXPECT_GE(number, 420u);
+    const Outcome made = InChild(stderr_.Join("made"), [this, number] {
+      return ContinueDirectory(original().string(), origin_, number, [] {});
     });
     EXPECT_EQ(made.exit_code, 0) << made.text;
-    // Both slots know everything, so that the loss of one changes nothing.
-    auto witness = storage::Witness::Open(original_.Join("witness"));
-    EXPECT_TRUE(witness.ok());
-    const auto record = (*witness)->Read();
-    EXPECT_TRUE(record.ok() && (*witness)->Write(**record).ok());
-    const std::string path = stderr_.Join("contents");
-    Restore();
-    const Outcome read = InChild(stderr_.Join("read"), [this, path] {
-      auto store = RocksDbStore::Open(SmallStoreOptions(dir().string()));
-      if (!store.ok()) std::cerr << store.status();
-      Require(store.ok());
-      const auto contents = ContentsOf(store->get());
-      if (!contents.ok()) std::cerr << contents.status();
-      Require(contents.ok());
-      WriteFile(path, *contents);
-      return 0;
-    });
-    EXPECT_EQ(read.exit_code, 0) << read.text;
-    contents_ = ReadFile(path);
-    EXPECT_GT(contents_.size(), 40'000u);
-    const size_t logs = DbFiles(original_.path(), ".log").size();
-    EXPECT_EQ(logs, origin.tables_before_hang == kNever ? 1u : 2u) << origin.name;
+    Read();
+    WriteFile(root_ / "contents", contents_);
   }
 
   const std::string& name() const { return origin_.name; }
   // ContentsOf() the untouched directory.
   const std::string& contents() const { return contents_; }
   fs::path dir() const { return copy_.path(); }
-  fs::path older() const { return older_.path(); }
+  fs::path root() const { return root_; }
+  fs::path original() const { return root_ / "store"; }
+  fs::path older() const { return root_ / "older"; }
   // Paths of the untouched files; the same names exist in the copy.
-  std::vector<fs::path> Files(absl::string_view part) const {
-    return DbFiles(original_.path(), part);
-  }
-  fs::path InCopy(const fs::path& file) const {
-    return dir() / fs::relative(file, original_.path());
-  }
+  std::vector<fs::path> Files(absl::string_view part) const { return DbFiles(original(), part); }
+  fs::path InCopy(const fs::path& file) const { return dir() / fs::relative(file, original()); }
   fs::path Manifest() const { return Files("MANIFEST").back(); }
   // The tables that the manifest names. If the kill cut a compaction short, the directory has other
   // tables, too. The database does not need them.
@@ -380,11 +394,11 @@ class Victim {
     EXPECT_GT(tables.size(), 3u);
     return tables;
   }
-  fs::path witness() const { return original_.Join("witness"); }
+  fs::path witness() const { return original() / "witness"; }
 
   void Restore() {
     fs::remove_all(dir());
-    fs::copy(original_.path(), dir(), fs::copy_options::recursive);
+    fs::copy(original(), dir(), fs::copy_options::recursive);
   }
 
   Outcome Judge() {
@@ -395,9 +409,36 @@ class Victim {
   }
 
  private:
+  // Notes the contents of the untouched directory.
+  void Read() {
+    // Both slots know everything, so that the loss of one changes nothing.
+    auto witness = storage::Witness::Open(this->witness().string());
+    EXPECT_TRUE(witness.ok());
+    const auto record = (*witness)->Read();
+    EXPECT_TRUE(record.ok() && (*witness)->Write(**record).ok());
+    Restore();
+    contents_.clear();
+    const std::string path = stderr_.Join("contents");
+    const Outcome read = InChild(stderr_.Join("read"), [this, path] {
+      auto store = RocksDbStore::Open(SmallStoreOptions(dir().string()));
+      if (!store.ok()) std::cerr << store.status();
+      Require(store.ok());
+      const auto contents = ContentsOf(store->get());
+      if (!contents.ok()) std::cerr << contents.status();
+      Require(contents.ok());
+      WriteFile(path, *contents);
+      return 0;
+    });
+    EXPECT_EQ(read.exit_code, 0) << read.text;
+    contents_ = ReadFile(path);
+    EXPECT_GT(contents_.size(), 40'000u);
+    const size_t logs = DbFiles(original(), ".log").size();
+    EXPECT_EQ(logs, origin_.tables_before_hang == kNever ? 1u : 2u) << origin_.name;
+  }
+
   const Origin origin_;
-  const TempDirectory original_;
-  const TempDirectory older_;
+  const TempDirectory made_;
+  const fs::path root_;
   const TempDirectory copy_;
   const TempDirectory stderr_;
   std::string contents_;

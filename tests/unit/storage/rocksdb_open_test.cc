@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <rocksdb/db.h>
+#include <rocksdb/table.h>
 #include <string>
 #include <sys/stat.h>
 #include <utility>
@@ -122,13 +123,17 @@ TEST_F(RocksDbOpenTest, OneProcessAtATime) {
 
 TEST_F(RocksDbOpenTest, RocksDbsOwnLockIsRespected) {
   ASSERT_TRUE(OpenOnce().ok());
+  rocksdb::BlockBasedTableOptions table;
+  // The only format of tables that our store reads. RocksDB's default depends on its version.
+  table.format_version = 5;
   rocksdb::Options options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   rocksdb::DB* db = nullptr;
   std::vector<std::string> families;
   ASSERT_TRUE(rocksdb::DB::ListColumnFamilies(options, data_dir_ + "/db", &families).ok());
-  const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = [&families] {
+  const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = [&families, &options] {
     std::vector<rocksdb::ColumnFamilyDescriptor> all;
-    for (const std::string& family : families) all.push_back({family, {}});
+    for (const std::string& family : families) all.push_back({family, options});
     return all;
   }();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
