@@ -3,19 +3,26 @@
 #
 # Makes the file system of the image, in a stage of the Dockerfile that has the programs and their packages.
 #
-#   image-root.sh FOLDER   the programs, the libraries that they load, time zones, and a shell of one file for `docker exec`, the
-#                          health check and Kubernetes; with the licences, and the names of the packages for scanners. The
-#                          data directory goes into /data
+#   image-root.sh FOLDER ROCKSDB   the programs, the libraries that they load, time zones, and a shell of one file for
+#                                  `docker exec`, the health check and Kubernetes; with the licences, and the names of the
+#                                  packages for scanners. The data directory goes into /data. If the folder ROCKSDB has a library
+#                                  of deploy/rocksdb.sh, it takes the place of Debian's
 set -euo pipefail
 folder=$1
+rocksdb=$2
 
 apt-get install -q -y --no-install-recommends busybox-static
 programs=(/usr/bin/duetimed /usr/bin/duetime)
 mapfile -t libraries < <(ldd "${programs[@]}" | grep -o '/lib[^ :)]*' | sort -u)
+rebuilt=("$rocksdb"/librocksdb.so.*)
 mkdir -p "$folder"/{etc,tmp,usr/share/doc,var/lib/dpkg/status.d}
 cp --parents --dereference "${programs[@]}" "${libraries[@]}" "$folder"
 cp --parents --recursive --preserve=links /usr/share/zoneinfo /usr/share/duetime /usr/share/doc/duetime "$folder"
 rm -rf "$folder"/usr/share/zoneinfo/{posix,right}
+if [[ -e ${rebuilt[0]} ]]; then
+  mapfile -t replaced < <(find "$folder/lib" -name "$(basename "${rebuilt[0]}")")
+  cp "${rebuilt[0]}" "${replaced[0]:?the programs load another version of RocksDB}"
+fi
 mkdir -p "$folder/bin"
 cp /bin/busybox "$folder/bin"
 for tool in cat grep ls mkdir sh sleep touch; do ln -s busybox "$folder/bin/$tool"; done

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the image of the Dockerfile without an engine and without a hub, with Debian's buildah over a debootstrap base, and runs
-# it. Needs root, half an hour on two cores, and Debian's packages from the network.
+# it. Needs root, an hour on two cores, and Debian's packages from the network.
 #
-#   deploy/image.sh FOLDER   keeps the base and the stages in FOLDER, so that the next call is quick. The image is FOLDER/duetime.tar,
-#                            for docker load
+#   deploy/image.sh FOLDER [OPTION...]   keeps the base and the stages in FOLDER, so that the next call is quick. The image is
+#                                        FOLDER/duetime.tar, for docker load. Options are those of docker build, for example
+#                                        --build-arg ROCKSDB=debian
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mkdir -p "${1:?a folder}" && cd "$1" && pwd)
@@ -14,11 +15,11 @@ store=(buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver
 
 make_base() {
   local container
-  deploy/debian-base.sh "$folder/base"
+  deploy/debian-base.sh 13 "$folder/base"
   rm -rf "$folder"/base/var/cache/apt/archives/*.deb
   container=$("${store[@]}" from scratch)
   "${store[@]}" add --quiet "$container" "$folder/base" / >/dev/null
-  "${store[@]}" commit --quiet --rm "$container" localhost/debian:12 >/dev/null
+  "${store[@]}" commit --quiet --rm "$container" localhost/debian:13 >/dev/null
 }
 
 # The daemon as Docker would start it, with what `docker run -p` needs, in a network of its own.
@@ -44,8 +45,8 @@ try() {
 }
 
 deploy/install-deps.sh image
-"${store[@]}" inspect --type image localhost/debian:12 >/dev/null 2>&1 || make_base
-"${store[@]}" bud --isolation chroot --layers --format docker --build-arg BASE=localhost/debian:12 --tag localhost/duetime .
+"${store[@]}" inspect --type image localhost/debian:13 >/dev/null 2>&1 || make_base
+"${store[@]}" bud --isolation chroot --layers --format docker --build-arg BASE=localhost/debian:13 --tag localhost/duetime "${@:2}" .
 rm -f "$folder/duetime.tar"
 "${store[@]}" push --quiet localhost/duetime "docker-archive:$folder/duetime.tar:duetime:latest"
 try

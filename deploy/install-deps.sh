@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Debian 12 packages that duetime needs and that are not installed yet. Does nothing, and asks for no
+# Installs the packages of Debian 12 or 13 that duetime needs and that are not installed yet. Does nothing, and asks for no
 # rights, when all are there.
 #
 #   deploy/install-deps.sh build      to build the daemon and the command line tool
 #   deploy/install-deps.sh unit       and the tests that need no more than a compiler
 #   deploy/install-deps.sh test       and everything that tests/run.sh does
 #   deploy/install-deps.sh peers      for tests/bench/peers.sh
-#   deploy/install-deps.sh runtime    to run the built programs, no more
+#   deploy/install-deps.sh packages   for deploy/packages.sh and the image
 #   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
 #   deploy/install-deps.sh rocksdb    for deploy/rocksdb.sh
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
 #
-# This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it.
+# This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it. No name has a version of
+# Debian in it. The libraries that the built programs need follow from the programs (deploy/image-root.sh, dpkg-shlibdeps).
 set -euo pipefail
 
 build=(
@@ -48,7 +49,7 @@ test=(
   systemd                   # systemd-analyze, for the unit file's test
   haproxy                   # in front of a cell in Kubernetes
   zsh fish mandoc man-db    # completion and man page of the command line tool
-  clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
+  clang clang-format clang-tidy libclang-rt-dev   # thread-safety analysis, format, lint, libFuzzer
 )
 peers=("${build[@]}" "${servers[@]}")
 # For the client libraries, if no newer tools are there.
@@ -66,14 +67,7 @@ python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
 command -v npm >/dev/null || test+=(npm)
 # The browser of the console's tests.
 command -v chromium >/dev/null || test+=(chromium)
-# The libraries of the built programs, and their time zones. A test compares them with the programs.
-runtime=(
-  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
-  libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
-  libcsv3 zlib1g libcpp-httplib0.11 libjwt0 librdkafka1
-  tzdata
-)
-
+packages=("${build[@]}" dpkg-dev file)
 image=(buildah debootstrap iproute2)
 rocksdb=(g++ cmake ninja-build dpkg-dev librocksdb-dev)   # librocksdb-dev brings the headers of the compressors
 
@@ -94,7 +88,7 @@ main() {
     unit) wanted=("${unit[@]}") ;;
     test) wanted=("${test[@]}") ;;
     peers) wanted=("${peers[@]}") ;;
-    runtime) wanted=("${runtime[@]}") ;;
+    packages) wanted=("${packages[@]}") ;;
     image) wanted=("${image[@]}") ;;
     rocksdb) wanted=("${rocksdb[@]}") ;;
     *)

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes the Debian packages duetimed, duetime and libduetime-client-dev in build/release/packages, from the release build.
+# Makes the Debian packages duetimed, duetime and libduetime-client-dev in build/release/packages, from the release build. They
+# are for the release of Debian on which they are built.
 #
-#   deploy/packages.sh                 installs what is missing, builds, packs
-#   deploy/packages.sh --try FOLDER    then installs them in a bare Debian 12 in FOLDER (debootstrap, root), runs the daemon as its
-#                                      unit does, schedules and receives, upgrades, removes and purges. A program that is
-#                                      built there with the library schedules the message
+#   deploy/packages.sh [--debian-rocksdb] [--try FOLDER]    installs what is missing, builds, packs
+#
+#   --debian-rocksdb    the daemon uses Debian's library of RocksDB. Otherwise its package contains the library that
+#                       deploy/rocksdb.sh builds in build/rocksdb, which takes 20 minutes, once
+#   --try FOLDER        then installs them in the same release of Debian, bare, in FOLDER (debootstrap, root), runs the daemon
+#                       as its unit does, schedules and receives, upgrades, removes and purges. A program that is built there
+#                       with the library schedules the message
 #
 # For the page of `duetime console`, build it first: npm ci && npm run build in client/console.
 set -euo pipefail
@@ -55,11 +59,12 @@ build_client() {
 try() {
   root=$1
   deploy/install-deps.sh image
-  deploy/debian-base.sh "$root"
+  deploy/debian-base.sh "$(. /etc/os-release && echo "${VERSION_CODENAME:-testing}")" "$root"
   in_root apt-get update -qq
   pack 1
   install_into
   build_client
+  in_root sh -c 'ldd /usr/bin/duetimed | grep librocksdb' | grep "${rocksdb:+/lib/duetimed/}"
   use '/tmp/program/build/installed_client; duetime man >/dev/null; test -s /usr/share/man/man1/duetime.1'
   pack 2
   install_into
@@ -73,8 +78,15 @@ try() {
   echo "the packages install, run, upgrade, go, and leave nothing but the messages"
 }
 
-deploy/install-deps.sh build
-cmake --preset release >/dev/null
+deploy/install-deps.sh packages
+rocksdb=
+if [[ ${1:-} == --debian-rocksdb ]]; then
+  shift
+else
+  deploy/rocksdb.sh build/rocksdb
+  rocksdb=$(compgen -G "$PWD/build/rocksdb/librocksdb.so.*")
+fi
+cmake --preset release -DDUETIME_ROCKSDB="$rocksdb" >/dev/null
 cmake --build --preset release --target duetimed duetime duetime_written duetime_client_installed
 pack 1
 ls -l "$packages"

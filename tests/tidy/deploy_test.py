@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds deploy/ against the programs and the protos, so that no file there tells of a daemon that is not.
 
-  deploy_test.py ROOT DUETIMED DUETIME [--optimised]   runs the checks; --optimised: also what the programs are linked to
-  deploy_test.py ROOT DUETIMED --write                 writes deploy/duetimed.toml anew, from `duetimed --help`
+  deploy_test.py ROOT DUETIMED            runs the checks
+  deploy_test.py ROOT DUETIMED --write    writes deploy/duetimed.toml anew, from `duetimed --help`
 """
 
 import json
@@ -15,12 +15,9 @@ import tempfile
 import textwrap
 import unittest
 
-ROOT = DUETIMED = DUETIME = ""
-OPTIMISED = False
+ROOT = DUETIMED = ""
 EXPOSURE_MAX = 2.0
 COMPOSE_FILES = ("deploy/compose.yaml", "deploy/cell/compose.yaml", "deploy/cell/two-cells.yaml")
-# What every Debian program loads.
-ALWAYS_THERE = {"libc6", "libstdc++6", "libgcc-s1"}
 
 TOML_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -118,7 +115,7 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual([name for name in folders if not {name, f"{name}/CMakeLists.txt"} & sent], [])
         copied = re.findall(r"^COPY (?!--from)(.+) \S+$", read("Dockerfile"), re.MULTILINE)
         files = {name for line in copied for name in line.split()} - {"."}
-        self.assertGreater(len(files), 2)
+        self.assertGreater(len(files), 1)
         self.assertLessEqual(files, sent)
 
     def test_flags_in_the_deploy_files_exist(self):
@@ -263,31 +260,10 @@ class ExitCodeTest(unittest.TestCase):
             self.assertNotRegex(read(name), r"(?m)^[^#\n]*--init\b")
 
 
-class PackagesTest(unittest.TestCase):
-    def test_runtime_packages_are_what_the_programs_load(self):
-        if not OPTIMISED:
-            self.skipTest("a debug build may load more")
-        listed = set(run(os.path.join(ROOT, "deploy/install-deps.sh"), "--print", "runtime").split()) - {"tzdata"}
-        loaded = set()
-        for program in (DUETIMED, DUETIME):
-            names = set(re.findall(r"^\s*NEEDED\s+(\S+)", run("objdump", "-p", program), re.MULTILINE))
-            paths = dict(re.findall(r"^\s*(\S+) => (\S+)", run("ldd", program), re.MULTILINE))
-            for name in names & set(paths):
-                # /lib is a link to /usr/lib; packages own either.
-                path = paths[name].removeprefix("/usr")
-                owner = subprocess.run(["dpkg-query", "-S", path, "/usr" + path], text=True, capture_output=True,
-                                       check=False).stdout
-                self.assertTrue(owner, f"{path}: of no package")
-                loaded.add(re.match(r"[^:]+", owner)[0])
-        self.assertEqual(loaded - ALWAYS_THERE, listed)
-
-
 if __name__ == "__main__":
     ROOT, DUETIMED = sys.argv[1:3]
     if sys.argv[3:] == ["--write"]:
         with open(os.path.join(ROOT, "deploy/duetimed.toml"), "w", encoding="utf-8") as output:
             output.write(example_config())
     else:
-        DUETIME = sys.argv[3]
-        OPTIMISED = "--optimised" in sys.argv[4:]
         unittest.main(argv=sys.argv[:1], verbosity=2)
