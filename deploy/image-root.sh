@@ -27,9 +27,9 @@ mkdir -p "$folder/bin"
 cp /bin/busybox "$folder/bin"
 for tool in cat grep ls mkdir sh sleep touch; do ln -s busybox "$folder/bin/$tool"; done
 
-# dpkg knows a file under /usr, or under the link to it.
+# dpkg knows a file under /usr, or under the link to it. It also lists diversions of files between these two.
 mapfile -t packages < <(for library in "${libraries[@]}"; do
-  { dpkg-query --search "$library" "/usr$library" "$(realpath "$library")" 2>/dev/null || true; } | head -n 1
+  { dpkg-query --search "$library" "/usr$library" "$(realpath "$library")" 2>/dev/null || true; } | grep -v '^diversion ' | head -n 1
 done | sed 's/[:,].*//' | sort -u)
 for package in "${packages[@]}" tzdata busybox-static; do
   cp --parents "/usr/share/doc/$package/copyright" "$folder"

@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mkdir -p "${1:?a folder}" && cd "$1" && pwd)
-readonly bytes_max=60000000
+readonly bytes_max=82000000
 store=(buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver vfs)
 
 make_base() {
