@@ -24,10 +24,10 @@
 #   cells        a cell on three brokers of Apache Kafka: every kind of fault, 20 takeovers or DUETIME_TAKEOVERS
 #   faults       a disk that fails, forgets or decays: every call with every error, 2,000 power cuts, 10,000 changed files
 #   fuzz         each fuzz target for an hour, or DUETIME_FUZZ_SECONDS
-#   asan-all     asan over every test but those of tests/integration
-#   lint-all     clang-tidy over everything
+#   asan-all, lint-all  every test but those of tests/integration; every source
 #   soak         everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS
 #   mutation     every planted fault
+#   debian12, debian13  both commands of the README in a bare root, and data directories that move there and back
 #
 # What changed is what differs from the last commit that passed here, or from DUETIME_BASE. If neither is known, the server
 # counts as changed and nothing else. The last line is "N passed, N failed". Logs are in build/logs.
@@ -37,7 +37,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 source deploy/steps.sh
 
 readonly default_lanes=(release asan tsan lint clients slice)
-readonly long_lanes=(clients-all kubernetes cells faults fuzz asan-all lint-all soak mutation)
+readonly long_lanes=(clients-all kubernetes cells faults fuzz asan-all lint-all soak mutation debian12 debian13)
 readonly all_lanes=(quick build "${default_lanes[@]}" "${long_lanes[@]}")
 readonly logs=build/logs
 readonly sanitizer_options=(-DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.)
@@ -91,7 +91,7 @@ long() {
 sanitize() {
   local lane=$1 preset=$2 targets="${*:3}" labels="${*:3}"
   build "$lane" "$preset" "programs_${targets// / programs_}" "${sanitizer_options[@]}" || return
-  DUETIME_TEST_SCALE=0.05 jobs=$((jobs + 1)) run_tests "$lane" "$lane: tests" "$preset" --label-regex "^(${labels// /|})\$"
+  DUETIME_TEST_SCALE=0.1 jobs=$((jobs + 1)) run_tests "$lane" "$lane: tests" "$preset" --label-regex "^(${labels// /|})\$"
 }
 
 lane_lint() {
