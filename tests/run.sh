@@ -74,10 +74,10 @@ show_failed() {
     { line[lines++] = $0 }' "$1"
 }
 
-# run_tests NAME TITLE PRESET [CTEST_ARGUMENT...] : counts "97% tests passed, 1 tests failed out of 34".
+# run_tests NAME TITLE PRESET [CTEST_ARGUMENT...] : ends after $limit, if set. Counts "97% tests passed, 1 tests failed out of 34".
 run_tests() {
   local log=$logs/$1-tests.log bad total
-  step "$log" "$2" ctest --preset "$3" --parallel "$jobs" "${@:4}" || show_failed "$log"
+  step "$log" "$2" ${limit:+timeout --kill-after=10 $limit} ctest --preset "$3" --parallel "$jobs" "${@:4}" || show_failed "$log"
   read -r bad total < <(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log")
   count $((${total:-0} - ${bad:-0})) "${bad:-1}"
 }
@@ -137,7 +137,7 @@ lane_slice() {
   [[ $preset == release ]] || build slice "$preset" programs_fuzz "${sanitizer_options[@]}" || return
   # shellcheck disable=SC2086 # Several words.
   export DUETIME_SEED=$((16#$(git rev-parse --short=7 HEAD))) $settings
-  run_tests slice "slice $number of ${#lines[@]}: $name" "$preset" -C long --tests-regex "^($tests)\$" --timeout 300
+  limit=300 run_tests slice "slice $number of ${#lines[@]}: $name" "$preset" -C long --tests-regex "^($tests)\$"
 }
 
 # The files that differ from the base, one in each line.
