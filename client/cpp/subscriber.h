@@ -58,7 +58,7 @@ struct Settlement {
                   // stream ends
   };
   static Settlement Ack() { return {}; }
-  // Delivers the message again by the retry policy of the subscription, by default at once.
+  // Delivers the message again by the retry policy of the subscription.
   static Settlement Nack(std::string reason = "") {
     return {.kind = Kind::kNack, .delay = std::nullopt, .reason = std::move(reason)};
   }

@@ -34,7 +34,7 @@ type Settlement struct {
 // Ack: the message is done.
 func Ack() Settlement { return Settlement{} }
 
-// Nack delivers the message again by the retry policy of the subscription, by default at once.
+// Nack delivers the message again by the retry policy of the subscription.
 func Nack(reason string) Settlement { return Settlement{kind: kindNack, reason: reason} }
 
 // NackAfter delivers the message again after this delay, without regard to the retry policy.

@@ -91,6 +91,7 @@ absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits&
     status = Invalid(kReason, "max_deliveries", "negative");
   }
   valid->max_deliveries = start.max_deliveries();
+  valid->reports_begun = start.reports_begun();
   valid->max_outstanding_messages =
       messages != 0 ? messages : std::min(kOutstandingMessagesDefault, messages_max);
   valid->max_outstanding_bytes = bytes != 0 ? bytes : kOutstandingBytesDefault;

@@ -51,6 +51,7 @@ struct ValidStart {
   int64_t max_outstanding_bytes = 0;
   // 0: any number.
   int64_t max_deliveries = 0;
+  bool reports_begun = false;
   // 0: the lease of the subscription's settings.
   uint64_t lease_ms = 0;
 };

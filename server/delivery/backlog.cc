@@ -7,6 +7,7 @@
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/delivery_timers.h"
+#include "server/delivery/retries.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions.h"
 #include "server/delivery/turns.h"
@@ -170,7 +171,8 @@ void Backlog::WaitUntilDue(EntryIndex index) {
     records_->PutProgress(entry.key(), entry.subscription->state.id,
                           {.state = Progress::State::kFailed,
                            .attempts = entry.attempts,
-                           .spared = 2 * entry.attempts - entry.half_failures});
+                           .spared = 2 * entry.attempts - entry.half_failures,
+                           .reason = entry.suspect ? kSuspectReason : uint8_t{0}});
   }
   MoveToDiskAt(index, entry.due_ms);
 }

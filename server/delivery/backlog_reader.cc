@@ -173,6 +173,7 @@ EntryIndex BacklogReader::AddEntry(const BacklogRef& item, Subscription* subscri
   entry.attempts = std::max(item.entry.attempts, row != nullptr ? row->attempts : 0);
   // An attempt that the listing counts and the row does not was in flight when the process ended.
   entry.half_failures = row != nullptr ? row->half_failures() : 0;
+  entry.suspect = Retries::IsSuspect(row);
   entry.maybe_delivered = uncertain;
   entry.spilled = true;
   entry.listed_ms = item.key.due_ms;

@@ -122,7 +122,9 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
       ++taken->early;
       continue;
     }
-    if (!streams_->TakeCredit(stream, entry.bytes)) return;
+    const bool alone = entry.suspect && stream->reports_begun;
+    if (alone && !taken->entries.empty()) return;  // the next turn takes it
+    if (!streams_->TakeCredit(stream, entry.bytes, alone)) return;
     if (!Pacing::Take(now, entry.due_ms, subscription)) {
       pacing_->Wait(now, entry.due_ms, subscription);
       streams_->UntakeCredit(stream, 1, entry.bytes);
@@ -130,6 +132,7 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
     }
     taken->bytes += entry.bytes;
     taken->entries.push_back(states_->TakeReady(subscription));
+    if (alone) return;
   }
 }
 
@@ -288,7 +291,8 @@ void HandOut::Lease(base::Now now, Stream* stream, EntryIndex index, std::string
                                .attempt = entry.attempts,
                                .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
                                .dispatch_ms = now.wall_ms,
-                               .record = std::move(record)});
+                               .record = std::move(record),
+                               .confirm_begun = entry.suspect && stream->reports_begun});
 }
 
 void HandOut::CountDelivery(base::Now now, const PendingDelivery& entry) {

@@ -103,6 +103,7 @@ bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
   const auto room = [this] { return left_ > 0; };
   // A failed attempt may be the last one, and then needs a dead letter.
   const auto room_for_letters = [this] { return left_ > 0 && dead_letters_->has_budget(); };
+  TakeFirst(&command->begun, room, [&](LeaseToken token) { Begin(now, token, &batch); });
   TakeFirst(&command->acks, room, [&](LeaseToken token) { Ack(now, token, &batch); });
   TakeFirst(&command->extends, room,
             [&](const protocol::ExtendItem& item) { Extend(now, item, &batch); });
@@ -113,8 +114,8 @@ bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
   TakeFirst(&command->dead_letters, room_for_letters,
             [&](const protocol::DeadLetterItem& item) { Reject(now, item, &batch); });
   Answer(std::move(batch));
-  return command->acks.empty() && command->extends.empty() && command->nacks.empty() &&
-         command->releases.empty() && command->dead_letters.empty();
+  return command->begun.empty() && command->acks.empty() && command->extends.empty() &&
+         command->nacks.empty() && command->releases.empty() && command->dead_letters.empty();
 }
 
 EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
@@ -125,6 +126,17 @@ EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
     batch->now.refused.emplace_back(token, protocol::SettleRefusal::kLeaseLost);
   }
   return index;
+}
+
+void LeaseEnds::Begin(base::Now now, LeaseToken token, Batch* batch) {
+  const EntryIndex index = FindLease(token, batch);
+  if (index == kNoEntry) return;
+  batch->now.begun.push_back(token);
+  PendingDelivery& entry = (*table_)[index];
+  entry.begun = true;
+  // The time before the handler's begin is not the handler's.
+  const uint64_t lease_ms = streams_->Get(entry.stream)->lease_ms;
+  if (now.mono_ms + lease_ms > entry.wait_end_mono_ms) leases_->Extend(now, index, lease_ms);
 }
 
 void LeaseEnds::Ack(base::Now now, LeaseToken token, Batch* batch) {
@@ -148,6 +160,8 @@ void LeaseEnds::Nack(base::Now now, const protocol::NackItem& item, Batch* batch
   if (index == kNoEntry) return;
   batch->later.settled.push_back(item.token);
   ++stats_->nacked;
+  // The process has outlived the handler.
+  (*table_)[index].suspect = false;
   retries_->Fail(now, index, Failure::kNacked, item.delay_ms, item.reason);
 }
 
@@ -172,7 +186,8 @@ void LeaseEnds::Answer(Batch batch) {
   DT_CHECK_LE(batch.acked.size(), batch.later.settled.size());
   protocol::SettleReply& at_once = batch.now;
   stats_->settle_refused += at_once.refused.size();
-  if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
+  if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.begun.empty() ||
+      !at_once.refused.empty()) {
     effects_->settles.push_back(std::move(at_once));
   }
   if (batch.later.settled.empty()) return;
@@ -249,18 +264,28 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
     const EntryIndex index = stream->in_flight.head;
     DT_CHECK_NE(index, kNoEntry);
     DT_CHECK((*table_)[index].stream == id);
-    // The first attempt of a message does not count as failed, because its handler may never have
-    // started. A later attempt counts, because the message may have ended the stream. The list is
-    // in the order of delivery, so the last entries are those that did not leave the server.
-    const bool left = !stream->unsent && stream->in_flight.count > stream->not_received;
-    if (stopped_ || stream->dismissed || !left) {
-      retries_->TakeBack(now, index);
-      continue;
-    }
-    if ((*table_)[index].attempts > 1) pacing_->OnFailure(now, stream->subscription);
-    retries_->Fail(now, index, Failure::kStreamEnded, std::nullopt, "");
+    GiveBack(now, *stream, index);
   }
   return !closing.empty();
+}
+
+void LeaseEnds::GiveBack(base::Now now, const Stream& stream, EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  // The list is in the order of delivery, so the last entries are those that did not leave the
+  // server.
+  const bool left = !stream.unsent && stream.in_flight.count > stream.not_received;
+  if (stopped_ || stream.dismissed || !left) return retries_->TakeBack(now, index);
+  if (stream.reports_begun) {
+    // The last reports may have been lost with the stream.
+    entry.suspect = entry.suspect || stream.broke;
+    if (!entry.begun) return retries_->Fail(now, index, Failure::kNotBegun, std::nullopt, "");
+    pacing_->OnFailure(now, stream.subscription);
+    return retries_->Fail(now, index, Failure::kBegunStreamEnded, std::nullopt, "");
+  }
+  // The first attempt of a message does not count against the subscription, because its handler may
+  // never have started. A later attempt counts, because the message may have ended the stream.
+  if (entry.attempts > 1) pacing_->OnFailure(now, stream.subscription);
+  retries_->Fail(now, index, Failure::kStreamEnded, std::nullopt, "");
 }
 
 void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
@@ -276,12 +301,18 @@ void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
 }
 
 void LeaseEnds::ExpireLease(base::Now now, EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.timer.none());
   if (MaySettle(entry) && now.mono_ms < entry.wait_end_mono_ms + kGraceMaxMs) {
     return timers_->Postpone(index, now.mono_ms + kGraceMs);
   }
   ++stats_->leases_lost;
+  if (streams_->Get(entry.stream)->reports_begun && !entry.begun) {
+    // A subscriber that works would have reported or released it. The handler may have stopped the
+    // subscriber before the report left.
+    entry.suspect = true;
+    return retries_->Fail(now, index, Failure::kNotBegun, std::nullopt, "");
+  }
   retries_->Fail(now, index, Failure::kLeaseLost, std::nullopt, "");
 }
 

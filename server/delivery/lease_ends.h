@@ -56,6 +56,7 @@ class LeaseEnds {
   // Finds the leased entry and counts it in the step's share. If there is no such lease, adds a
   // refusal to `batch` and returns kNoEntry.
   EntryIndex FindLease(protocol::LeaseToken token, Batch* batch);
+  void Begin(base::Now now, protocol::LeaseToken token, Batch* batch);
   void Ack(base::Now now, protocol::LeaseToken token, Batch* batch);
   void Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch);
   void Nack(base::Now now, const protocol::NackItem& item, Batch* batch);
@@ -66,6 +67,7 @@ class LeaseEnds {
 
   // ---- Streams and time
   bool GiveBackClosing(base::Now now);
+  void GiveBack(base::Now now, const Stream& stream, EntryIndex index);
   void ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer);
   void ExpireLease(base::Now now, EntryIndex index);
   bool MaySettle(const PendingDelivery& entry) const;

@@ -37,6 +37,7 @@ protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex ind
   if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
   entry.last_dispatch_ms = now.wall_ms;
   ++entry.attempts;
+  entry.begun = false;
   entry.lease = NewToken();
   entry.stream = stream->id;
   timers_->Start(index, now.mono_ms + stream->lease_ms);

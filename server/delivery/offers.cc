@@ -164,6 +164,7 @@ void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
   if (row != nullptr) {
     entry.attempts = row->attempts;
     entry.half_failures = row->half_failures();
+    entry.suspect = Retries::IsSuspect(row);
     entry.progress = true;
     if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row);
   }
@@ -212,6 +213,7 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   if (const auto past = status_->PastOf(message.key, subscription, row); past.ok()) {
     entry.attempts = past->attempts;
     entry.half_failures = row != nullptr ? row->half_failures() : 0;
+    entry.suspect = Retries::IsSuspect(row);
     entry.maybe_delivered = past->uncertain;
   }
   if (listed == Listed::kUnknown) entry.maybe_delivered = true;

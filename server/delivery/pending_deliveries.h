@@ -128,6 +128,11 @@ struct PendingDelivery {
   bool seen = false;
   // The store may have a progress record of it.
   bool progress = false;
+  // The subscriber has reported the delivery in flight as begun.
+  bool begun = false;
+  // An earlier delivery may have ended its subscriber's process. The next one is alone on its
+  // stream.
+  bool suspect = false;
   // Its end is the end of the message for all subscriptions.
   bool ends_message = false;
 

@@ -50,7 +50,8 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   entry.half_failures += HalfFailuresOf(why);
   // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
   // stream does not count either, because its failures are those of the former subscriber.
-  if (why != Failure::kStreamEnded && !streams_->Get(entry.stream)->dismissed) {
+  if (why != Failure::kStreamEnded && why != Failure::kBegunStreamEnded &&
+      !streams_->Get(entry.stream)->dismissed) {
     pacing_->OnFailure(now, entry.subscription);
   }
   // Without a topic for dead letters one more attempt is better than a lost message.
@@ -83,7 +84,7 @@ void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay
                          .attempts = entry.attempts,
                          .spared = 2 * entry.attempts - entry.half_failures,
                          .retry_ms = retry_ms,
-                         .reason = static_cast<uint8_t>(why)});
+                         .reason = ReasonOf(entry, why)});
   if (to_disk) {
     backlog_->MoveToDiskAt(index, retry_ms);
   } else {

@@ -25,20 +25,30 @@ enum class Failure : uint8_t {
   // The server took the message back: it stops, the subscription was deleted, or the message was
   // not sent.
   kTakenBack = 5,
+  // The stream or the lease ended, and the subscriber, which reports the messages that it begins,
+  // had not reported this one.
+  kNotBegun = 6,
+  // The stream ended, and the subscriber had reported the message as begun.
+  kBegunStreamEnded = 7,
 };
+// Added to Progress::reason: the next delivery is alone on its stream (PendingDelivery::suspect).
+inline constexpr uint8_t kSuspectReason = 0x80;
 
-// How much of an attempt has failed, in half attempts. A subscriber that ends its stream, or dies,
-// has perhaps not begun the message. Two such ends count as one failed attempt, so that a message
-// that kills its subscriber every time becomes a dead letter.
+// How much of an attempt has failed, in half attempts. Only a message that was begun has failed. A
+// subscriber that does not report what it begins, and ends its stream or dies, has perhaps not
+// begun the message. Two such ends count as one failed attempt, so that a message that kills its
+// subscriber every time becomes a dead letter.
 constexpr uint32_t HalfFailuresOf(Failure why) {
   switch (why) {
     case Failure::kNacked:
     case Failure::kLeaseLost:
+    case Failure::kBegunStreamEnded:
       return 2;
     case Failure::kStreamEnded:
       return 1;
     case Failure::kReleased:
     case Failure::kTakenBack:
+    case Failure::kNotBegun:
       return 0;
   }
   return 2;
@@ -67,6 +77,16 @@ class Retries {
   // Continues a delay that began earlier, with its progress record `row`: in memory, or on disk if
   // the memory is full or the delay is long. REQUIRES: the entry is taken, row.retry_ms > now.
   void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
+
+  // True if an earlier delivery, with this progress record, may have ended its subscriber's
+  // process.
+  static bool IsSuspect(const storage::Progress* row) {
+    return row != nullptr && (row->reason & kSuspectReason) != 0;
+  }
+  // The reason for a progress record of the entry.
+  static uint8_t ReasonOf(const PendingDelivery& entry, Failure why) {
+    return static_cast<uint8_t>(static_cast<uint8_t>(why) | (entry.suspect ? kSuspectReason : 0));
+  }
 
   // True if the retry policy allows no further attempt.
   static bool OutOfAttempts(const PendingDelivery& entry) {

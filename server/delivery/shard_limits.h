@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "server/base/sip_hash.h"
+#include "server/protocol/subscription_state.h"
 #include "server/scheduler/scheduler_limits.h"
 
 namespace duetime::delivery {
@@ -42,6 +43,9 @@ struct ShardLimits {
   // The rate of all slowed subscriptions together, in messages per second: this shard's share of
   // NodeOptions::failure_rate. See FailureThrottle. 0: no limit.
   uint32_t failure_rate = 0;
+  // Not a knob. The retry policy of a topic's subscription while it has no name, and so no
+  // settings.
+  protocol::RetryPolicy nameless_retry = {};
   // Not a knob. The secret behind the lease tokens, which the node draws at each start.
   base::SipKey lease_key = {};
 };

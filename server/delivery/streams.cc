@@ -31,6 +31,7 @@ void Streams::Attach(const protocol::AttachCommand& command, Subscription* subsc
   stream->lease_ms = command.lease_ms;
   stream->credit = command.credit;
   stream->budget = command.budget;
+  stream->reports_begun = command.reports_begun;
   ++subscription->streams;
 }
 
@@ -38,6 +39,7 @@ void Streams::Detach(const protocol::DetachCommand& command) {
   Stream* const stream = Find(command.stream);
   if (stream == nullptr) return;
   stream->unsent = command.unsent;
+  stream->broke = command.broke;
   if (command.received.has_value()) {
     DT_CHECK_LE(*command.received, stream->handed_out);
     stream->not_received = stream->handed_out - *command.received;
@@ -108,9 +110,10 @@ void Streams::MakeUnavailable(Stream* stream) {
   available.erase(it);
 }
 
-bool Streams::TakeCredit(Stream* stream, uint32_t bytes) {
+bool Streams::TakeCredit(Stream* stream, uint32_t bytes, bool alone) {
   DT_CHECK(stream->attached);
-  if (stream->credit->Take(shard_, bytes)) return true;
+  protocol::StreamCredit& credit = *stream->credit;
+  if (alone ? credit.TakeAlone(shard_, bytes) : credit.Take(shard_, bytes)) return true;
   MakeUnavailable(stream);
   return false;
 }

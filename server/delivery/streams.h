@@ -44,9 +44,9 @@ class Streams {
 
   // The stream may have credit, so it is tried again.
   void MakeAvailable(Stream* stream);
-  // Takes the credit for one message. Without credit returns false, and the stream is not available
-  // any more.
-  bool TakeCredit(Stream* stream, uint32_t bytes);
+  // Takes the credit for one message; `alone`: for a message that needs the stream for itself.
+  // Without credit returns false, and the stream is not available any more.
+  bool TakeCredit(Stream* stream, uint32_t bytes, bool alone);
   // True if there is room in memory for a frame of this stream. Otherwise the stream is not
   // available any more, and a Pull is refused with an empty frame.
   bool HasRoom(Stream* stream);

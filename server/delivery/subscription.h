@@ -44,6 +44,10 @@ struct Stream {
   bool dismissed = false;
   // It was a Pull whose answer was not sent.
   bool unsent = false;
+  // The subscriber reports the messages that it begins.
+  bool reports_begun = false;
+  // The stream ended, and neither side had closed it.
+  bool broke = false;
   uint64_t handed_out = 0;
   // The last deliveries, which came after the stream's end and did not leave the server.
   uint64_t not_received = 0;

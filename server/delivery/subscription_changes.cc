@@ -132,8 +132,7 @@ void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool
 
 void SubscriptionChanges::Unname(base::Now now, Subscription* subscription) {
   DT_CHECK(!subscription->state.deleting);
-  subscription->state.name.clear();
-  subscription->state.settings = {};
+  subscriptions_->Unname(subscription);
   subscriptions_->Save(*subscription);
   // The next subscription takes over neither the streams nor their failures.
   streams_->DismissAll(subscription, /*give_back=*/true);

@@ -106,6 +106,7 @@ Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic
   DT_CHECK(subscription == nullptr);
   subscription = std::make_unique<Subscription>();
   subscription->state = std::move(state);
+  if (subscription->state.name.empty()) Unname(subscription.get());
   subscription->topic = topic;
   subscription->pacing.Start(start_, limits_.startup_rate, &failure_rate_);
   subscription->pacing.SetClock(
@@ -113,6 +114,12 @@ Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic
   topic->subscriptions.push_back(subscription.get());
   if (topic->subscriptions.size() > 1) topic->several = true;
   return subscription.get();
+}
+
+void Subscriptions::Unname(Subscription* subscription) const {
+  subscription->state.name.clear();
+  subscription->state.settings = {};
+  subscription->state.settings.retry = limits_.nameless_retry;
 }
 
 void Subscriptions::Save(const Subscription& subscription) {

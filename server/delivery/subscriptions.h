@@ -58,6 +58,9 @@ class Subscriptions {
   // Subscriptions that are slowed because their attempts fail.
   size_t slowed() const { return failure_rate_.slowed(); }
 
+  // Takes the name and the settings away. Changes nothing on disk.
+  void Unname(Subscription* subscription) const;
+
   // Calls visit(subscription) for each one, in no order.
   template <typename Visit>
   void ForEach(Visit visit) const {

@@ -22,7 +22,7 @@ using google::protobuf::Reflection;
 constexpr std::array<absl::string_view, 4> kIdNames = {"message_id", "previous_message_id",
                                                        "next_message_id", "lease_token"};
 // Lists of tokens: of SubscribeRequest, SubscribeResponse, SettleRequest and SettleResponse.
-constexpr std::array<absl::string_view, 3> kTokenLists = {"ack", "settled", "extended"};
+constexpr std::array<absl::string_view, 4> kTokenLists = {"ack", "settled", "extended", "begun"};
 
 bool IsId(const FieldDescriptor& field) {
   if (field.type() != FieldDescriptor::TYPE_STRING) return false;

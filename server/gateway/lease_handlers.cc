@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "server/api/messages/settle_routing.h"
@@ -167,6 +168,16 @@ SplitSettles<Request> Split(const CellMap& map, Request* request) {
       split.parts[located->cell].add_ack(std::move(located->text));
     } else {
       split.lost.push_back(std::move(token));
+    }
+  }
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
+    for (std::string& token : *request->mutable_begun()) {
+      auto located = map.Locate(token);
+      if (located.ok()) {
+        split.parts[located->cell].add_begun(std::move(located->text));
+      } else {
+        split.lost.push_back(std::move(token));
+      }
     }
   }
   SplitLeases(

@@ -136,6 +136,7 @@ void SubscriberFan::AddOpen(const v1::SubscribeRequest& request, Member* member)
     ++member->open_count;
   };
   for (const std::string& token : request.ack()) add(token);
+  for (const std::string& token : request.begun()) add(token);
   for (const auto& lease : request.nack()) add(lease.lease_token());
   for (const auto& lease : request.extend()) add(lease.lease_token());
   for (const auto& lease : request.dead_letter()) add(lease.lease_token());
@@ -203,6 +204,9 @@ void SubscriberFan::TakeAnswers(size_t cell, v1::SubscribeResponse* response) {
   }
   for (std::string& token : *response->mutable_extended()) {
     if (is_for_client(token)) unsent_.add_extended(std::move(token));
+  }
+  for (std::string& token : *response->mutable_begun()) {
+    if (is_for_client(token)) unsent_.add_begun(std::move(token));
   }
   for (v1::SettleRefusal& refused : *response->mutable_refused()) {
     if (is_for_client(refused.lease_token())) unsent_.add_refused()->Swap(&refused);

@@ -184,6 +184,8 @@ struct AttachCommand {
   storage::SubscriptionId subscription{};
   uint64_t lease_ms = 0;
   std::shared_ptr<StreamCredit> credit;
+  // The subscriber reports the messages that it begins (SettleCommand::begun).
+  bool reports_begun = false;
   // For a Pull: bounds the records of its deliveries. Null: only the credit does.
   std::shared_ptr<AnswerBudget> budget = nullptr;
 };
@@ -195,6 +197,8 @@ struct DetachCommand {
   bool keep_leases = false;
   // True: no delivery of the stream left the server.
   bool unsent = false;
+  // True: neither the client nor the server closed the stream. Its subscriber may have died.
+  bool broke = false;
   // How many of this shard's deliveries have reached the stream's owner. Later ones have not left
   // the server. Empty: all have reached it.
   std::optional<uint64_t> received = std::nullopt;
@@ -253,9 +257,11 @@ struct ExtendItem {
 // stream is not attached.
 struct SettleCommand {
   StreamId stream{};
-  std::vector<LeaseToken> acks;
-  std::vector<NackItem> nacks;
-  std::vector<ExtendItem> extends;
+  // Messages whose handler has begun. The shard takes these first.
+  std::vector<LeaseToken> begun = {};
+  std::vector<LeaseToken> acks = {};
+  std::vector<NackItem> nacks = {};
+  std::vector<ExtendItem> extends = {};
   // Messages that must not be delivered again.
   std::vector<DeadLetterItem> dead_letters = {};
   std::vector<ReleaseItem> releases = {};

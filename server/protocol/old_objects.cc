@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/protocol/old_objects.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -109,10 +110,14 @@ absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId 
   state.create_ms = reader.Number();
   state.fill_until_ms = reader.Number();
   settings.lease_ms = reader.Number();
-  retry.min_backoff_ms = reader.Number();
+  // 0 was the default of both.
+  const uint64_t min_backoff_ms = reader.Number();
   retry.max_backoff_ms = reader.Number();
+  retry.min_backoff_ms =
+      min_backoff_ms > 0 ? min_backoff_ms : std::min(retry.min_backoff_ms, retry.max_backoff_ms);
   retry.multiplier_percent = static_cast<uint32_t>(reader.Number());
-  retry.jitter_percent = static_cast<uint32_t>(reader.Number());
+  const auto jitter_percent = static_cast<uint32_t>(reader.Number());
+  if (jitter_percent > 0) retry.jitter_percent = jitter_percent;
   retry.max_attempts = static_cast<uint32_t>(reader.Number());
   settings.dead_letter_name = reader.Text();
   settings.dead_letter = static_cast<storage::TopicId>(reader.Number());

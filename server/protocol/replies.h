@@ -251,6 +251,8 @@ struct Delivery {
   // The server's time of the delivery.
   uint64_t dispatch_ms = 0;
   std::string record;
+  // The subscriber must report the message as begun, and wait for the confirmation.
+  bool confirm_begun = false;
 };
 
 // Answers a PullCommand. Empty if the wait ended without a message. RESOURCE_EXHAUSTED OVERLOADED
@@ -282,6 +284,7 @@ struct SettleReply {
   // Acks, nacks and dead letters that took effect.
   std::vector<LeaseToken> settled;
   std::vector<LeaseToken> extended;
+  std::vector<LeaseToken> begun = {};
   std::vector<std::pair<LeaseToken, SettleRefusal>> refused;
 };
 

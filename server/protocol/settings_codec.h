@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts the settings of a subscription to a SubscriptionSettingsRecord (objects.proto) and back.
-// The catalog and every shard keep such a record. The record is a template argument, so that no
+// The catalog and every shard keep such a record. A default that a record does not say is the
+// default of today. The record is a template argument, so that no
 // header names generated code.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -35,11 +37,16 @@ void Write(const SubscriptionSettings& settings, Record* record) {
 template <typename Record>
 absl::Status ReadSettings(const Record& record, SubscriptionSettings* settings) {
   settings->lease_ms = record.lease_ms();
-  settings->retry = {.min_backoff_ms = record.retry().min_backoff_ms(),
-                     .max_backoff_ms = record.retry().max_backoff_ms(),
-                     .multiplier_percent = record.retry().multiplier_percent(),
-                     .jitter_percent = record.retry().jitter_percent(),
-                     .max_attempts = record.retry().max_attempts()};
+  RetryPolicy& retry = settings->retry;
+  const auto& stored = record.retry();
+  retry = {};
+  retry.max_backoff_ms = stored.max_backoff_ms();
+  retry.min_backoff_ms = stored.has_min_backoff_ms()
+                             ? stored.min_backoff_ms()
+                             : std::min(retry.min_backoff_ms, retry.max_backoff_ms);
+  retry.multiplier_percent = stored.multiplier_percent();
+  if (stored.has_jitter_percent()) retry.jitter_percent = stored.jitter_percent();
+  retry.max_attempts = stored.max_attempts();
   settings->dead_letter_name = record.dead_letter_name();
   settings->dead_letter = storage::TopicId{record.dead_letter()};
   settings->paused = record.paused();

@@ -27,6 +27,9 @@ namespace duetime::protocol {
 // they would be all. So a shard also asks for room before it reads a frame, and the stream reports
 // what it has sent.
 //
+// A delivery may need the stream for itself (TakeAlone). A shard that does not get it reserves the
+// stream: until nothing is outstanding, no shard takes credit.
+//
 // A stream may also have a limit on its deliveries in all. Then only so much credit comes back that
 // all credit ever given is deliveries_max: after that, a Return frees bytes only.
 //
@@ -58,7 +61,7 @@ class StreamCredit {
   }
 
   // Far beyond the limits of a stream. The word has room for one more message.
-  static constexpr int64_t kMessagesMax = 10'000'000;
+  static constexpr int64_t kMessagesMax = 5'000'000;
   static constexpr int64_t kBytesMax = int64_t{1} << 38;
 
   // Takes credit for one message of `bytes`. If there is none, sets the mark of `shard` and tries
@@ -69,6 +72,19 @@ class StreamCredit {
     return TryTake(bytes);
   }
 
+  // As Take, for a message that needs the stream for itself: fails while anything is outstanding,
+  // and no Take succeeds until the credit of this message is returned. On a stream with a limit on
+  // its deliveries in all, credit does not come back whole, so the message is not alone there.
+  bool TakeAlone(uint16_t shard, uint32_t bytes) {
+    if (counts_deliveries_) return Take(shard, bytes);
+    if (TryTakeAlone(bytes)) return true;
+    const uint64_t mark = uint64_t{1} << shard;
+    reserved_.fetch_or(mark);
+    if (!TryTakeAlone(bytes)) return false;
+    reserved_.fetch_and(~mark);
+    return true;
+  }
+
   // Returns the credit of `messages` deliveries of `bytes` in all. Returns the shards to wake, as a
   // mask.
   uint64_t Return(int64_t messages, int64_t bytes) {
@@ -77,8 +93,13 @@ class StreamCredit {
   }
   // As Return, for messages that were not delivered after all.
   uint64_t Untake(int64_t messages, int64_t bytes) {
-    outstanding_.fetch_sub(Pack(static_cast<uint64_t>(messages), static_cast<uint64_t>(bytes)));
-    return TakeMarks();
+    const uint64_t returned = Pack(static_cast<uint64_t>(messages), static_cast<uint64_t>(bytes));
+    uint64_t left = outstanding_.fetch_sub(returned) - returned;
+    if ((left & ~kAlone) >> kByteBits != 0) return TakeMarks();
+    if (left == kAlone) outstanding_.compare_exchange_strong(left, 0);
+    // The reservations end before the marks are taken, so that a marked shard finds credit.
+    const uint64_t reserved = reserved_.load() == 0 ? 0 : reserved_.exchange(0);
+    return reserved | TakeMarks();
   }
   // So many deliveries were lost on their way to the client, so that others may take their place.
   // Their credit is returned apart, sooner or later. Returns the shards to wake, as a mask.
@@ -103,11 +124,15 @@ class StreamCredit {
     return TakeMarks();
   }
 
-  int64_t messages() const { return static_cast<int64_t>(outstanding_.load() >> kByteBits); }
+  int64_t messages() const {
+    return static_cast<int64_t>((outstanding_.load() & ~kAlone) >> kByteBits);
+  }
   int64_t bytes() const { return static_cast<int64_t>(outstanding_.load() & kByteMask); }
 
  private:
-  // Messages in the upper 24 bits, bytes in the lower 40.
+  // The upper bit: the outstanding message has the stream for itself. Then 23 bits for messages,
+  // and 40 for bytes.
+  static constexpr uint64_t kAlone = uint64_t{1} << 63;
   static constexpr int kByteBits = 40;
   static constexpr uint64_t kByteMask = (uint64_t{1} << kByteBits) - 1;
 
@@ -117,9 +142,16 @@ class StreamCredit {
 
   uint64_t TakeMarks() { return starved_.load() == 0 ? 0 : starved_.exchange(0); }
 
+  bool TryTakeAlone(uint32_t bytes) {
+    uint64_t none = 0;
+    return outstanding_.compare_exchange_strong(none, kAlone + Pack(1, bytes));
+  }
+
   bool TryTake(uint32_t bytes) {
+    if (reserved_.load() != 0) return false;
     uint64_t before = outstanding_.load();
     for (;;) {
+      if ((before & kAlone) != 0) return false;
       const uint64_t messages = before >> kByteBits;
       if (messages >= messages_max_) return false;
       const uint64_t held = before & kByteMask;
@@ -137,6 +169,8 @@ class StreamCredit {
   std::atomic<int64_t> refills_left_;
   std::atomic<uint64_t> unsent_{0};
   std::atomic<uint64_t> starved_{0};
+  // The shards that wait for the stream for themselves.
+  std::atomic<uint64_t> reserved_{0};
 };
 
 }  // namespace duetime::protocol

@@ -17,13 +17,14 @@ namespace duetime::protocol {
 // When, and how often, a subscription delivers an unsettled message again.
 struct RetryPolicy {
   // The delay after the first failed attempt. Each further delay is `multiplier_percent` of the
-  // previous one, up to max_backoff_ms. 0: every retry is immediate.
-  uint64_t min_backoff_ms = 0;
+  // previous one, up to max_backoff_ms. 0: every retry is immediate. By default it is not 0, so
+  // that a handler that always fails does not spin.
+  uint64_t min_backoff_ms = 1'000;
   uint64_t max_backoff_ms = 600'000;
   // At least 100.
   uint32_t multiplier_percent = 200;
   // The maximum random lengthening of a delay, in percent of it. At most 100.
-  uint32_t jitter_percent = 0;
+  uint32_t jitter_percent = 20;
   // The number of failed deliveries after which a message becomes a dead letter. 0: never.
   uint32_t max_attempts = 0;
 

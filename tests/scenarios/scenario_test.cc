@@ -102,7 +102,7 @@ class Scenario {
 
  private:
   void Start(const CommandLine& command) {
-    limits_ = ShardLimits{};
+    limits_ = {.scheduler = {}, .nameless_retry = {.min_backoff_ms = 0}};
     limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
     limits_.scheduler.claim_ahead_ms = 200;
@@ -242,16 +242,16 @@ class Scenario {
     state.name = command.Name(0);
     state.topic = Topic(command);
     const auto number = static_cast<uint32_t>((uint64_t{1} << 31) + subscriptions_.size());
-    const bool first = command.Has("first");
-    state.id = subscriptions_
-                   .emplace(state.name, first ? storage::FirstSubscription(state.topic)
-                                              : storage::SubscriptionId{number})
-                   .first->second;
+    const storage::SubscriptionId id = command.Has("first")
+                                           ? storage::FirstSubscription(state.topic)
+                                           : storage::SubscriptionId{number};
+    state.id = subscriptions_.emplace(state.name, id).first->second;
     protocol::SubscriptionSettings& settings = state.settings;
     settings.paused = command.Has("paused");
-    settings.retry.min_backoff_ms = command.Count("min", 0);
-    settings.retry.max_backoff_ms = command.Count("max", 600'000);
-    settings.retry.max_attempts = static_cast<uint32_t>(command.Number("attempts", 0));
+    settings.retry = {.min_backoff_ms = command.Count("min", 0),
+                      .max_backoff_ms = command.Count("max", 600'000),
+                      .jitter_percent = 0,
+                      .max_attempts = static_cast<uint32_t>(command.Number("attempts", 0))};
     settings.retention_ms = command.Count("retention", 0);
     settings.retention_max_messages = command.Count("retention-max", 0);
     if (command.Has("dead-letter"))

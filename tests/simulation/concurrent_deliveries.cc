@@ -231,8 +231,10 @@ void ConcurrentContract::OnFailed(base::Now now, LeaseToken token,
   if (pair == nullptr || pair->ack_sent || now.mono_ms >= pair->lease_end_mono_ms) return;
   ++counts_["failures"];
   const auto subscription = subscriptions_.find(leases_.at(token).second);
-  const protocol::RetryPolicy retry =
-      subscription == subscriptions_.end() ? protocol::RetryPolicy() : subscription->second.retry;
+  protocol::RetryPolicy retry = subscription == subscriptions_.end()
+                                    ? protocol::RetryPolicy{.min_backoff_ms = 0}
+                                    : subscription->second.retry;
+  retry.jitter_percent = 0;  // jitter lengthens a delay, and only the shortest is promised
   const uint32_t halves = 2 * pair->last - std::min(2 * pair->last, pair->spared);
   pair->Fail(now, delay_ms.value_or(delivery::BackoffMs(retry, (halves + 1) / 2, 0)));
 }

@@ -19,11 +19,22 @@
 
 namespace duetime::test {
 
+// Retries without a delay, for tests in which the time of a retry does not matter.
+inline constexpr protocol::RetryPolicy kAtOnce = {.min_backoff_ms = 0, .jitter_percent = 0};
+
+inline delivery::ShardLimits LimitsWithRetriesAtOnce() {
+  delivery::ShardLimits limits;
+  limits.nameless_retry = kAtOnce;
+  return limits;
+}
+
 // The base of one shard over a store in memory, without its parts. Commit() commits the open
 // batches.
 class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink {
  protected:
-  explicit ShardPartsTest(const delivery::ShardLimits& limits = {}) : limits_(limits) {}
+  explicit ShardPartsTest(const delivery::ShardLimits& limits = {}) : limits_(limits) {
+    limits_.nameless_retry = kAtOnce;
+  }
 
   bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }
   void OnOccurrenceCancelled(base::Now, const storage::MessageId& id) override {

@@ -58,10 +58,10 @@ export const topicSettings: SettingGroup[] = [
 
 export const subscriptionSettings: SettingGroup[] = [
   one("lease_duration", "--lease", "Lease", "span", "default", "of subscribers that ask for none; empty: 30s"),
-  one("retry.min_backoff", "--min-backoff", "First delay before a retry", "span", "none", "5s; empty: at once"),
+  one("retry.min_backoff", "--min-backoff", "First delay before a retry", "span", "default", "0s: at once; empty: 1s"),
   one("retry.max_backoff", "--max-backoff", "Longest delay", "span", "default", "empty: 10m"),
   one("retry.multiplier", "--multiplier", "Each delay is longer by the factor", "real", "2", "empty: 2"),
-  one("retry.jitter", "--jitter", "Random part of a delay", "real", "0", "0 to 1; empty: 0"),
+  one("retry.jitter", "--jitter", "Random part of a delay", "real", "0.2", "0 to 1; empty: 0.2"),
   one("retry.max_attempts", "--max-attempts", "Failed attempts at most", "count", "0", "then a dead letter; empty: no limit"),
   one("dead_letter_topic", "--dead-letter-topic", "Dead-letter topic", "text", "", "empty: the topic's"),
   one("retention", "--retention", "Keeps due messages for", "span", "none", "2d; empty: no limit"),
@@ -88,7 +88,9 @@ export function textsOf(groups: SettingGroup[], settings: object): Texts {
     } else if (field.kind === "span") {
       texts[field.path] = value === undefined ? "" : spanOption(durationMs(String(value)));
     } else {
-      texts[field.path] = value === undefined || value === 0 || value === "0" ? "" : String(value);
+      // 0 means "empty" where an empty field is reset to 0.
+      const empty = value === undefined || (Number(value) === 0 && field.reset === "0");
+      texts[field.path] = empty ? "" : String(value);
     }
   }
   return texts;

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	duetime "github.com/duetime/duetime/client/go"
@@ -36,7 +37,7 @@ func configure(ctx context.Context, client *duetime.Client, minBackoff time.Dura
 		MinBackoff:  durationpb.New(minBackoff),
 		MaxBackoff:  durationpb.New(time.Hour),
 		Multiplier:  2,
-		Jitter:      0.2, // so that webhooks that failed together do not come again together
+		Jitter:      proto.Float64(0.2), // so that webhooks that failed together do not come again together
 		MaxAttempts: int32(maxAttempts),
 	}}}
 	_, err := client.CreateSubscription(ctx, &pb.CreateSubscriptionRequest{Subscription: want})

@@ -308,7 +308,7 @@ type Nack struct {
 
 	// The lease of the delivery.
 	LeaseToken string `protobuf:"bytes,1,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
-	// The delay before the next attempt: 0 to 12 h. Absent: by the subscription's retry policy (default: at once). In
+	// The delay before the next attempt: 0 to 12 h. Absent: by the subscription's retry policy (default: 1 s, then longer). In
 	// both cases the attempt counts as failed, and a message without attempts left becomes a dead letter.
 	Delay *durationpb.Duration `protobuf:"bytes,2,opt,name=delay,proto3" json:"delay,omitempty"`
 	// The reason: at most 255 bytes. The server keeps it with the dead letter, if this nack makes one.

@@ -43,6 +43,7 @@ void FillDelivery(const protocol::Delivery& from, const storage::MessageRecord& 
   const uint64_t late_ms = from.dispatch_ms - std::min(from.dispatch_ms, record.header.deliver_ms);
   SetDuration(late_ms, to->mutable_lateness());
   to->set_maybe_redelivered(from.maybe_redelivered);
+  if (from.confirm_begun) to->set_confirm_begun(true);
   // Most messages have none of these.
   if (!record.key.empty()) to->set_key(record.key.data(), record.key.size());
   if (!record.ordering_key.empty()) {
@@ -89,6 +90,7 @@ void FrameQueue::Clear() {
   bytes_ = 0;
   settled_ = {};
   extended_ = {};
+  begun_ = {};
   refused_ = {};
 }
 
@@ -119,6 +121,7 @@ size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
   // Confirmations leave no room for deliveries only if there are tens of thousands of them.
   size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
+  bytes += MoveTokens(kFrameBytesMax - bytes, &begun_, response->mutable_begun());
   size_t refused = 0;
   for (; refused < refused_.size() && bytes < kFrameBytesMax; ++refused) {
     auto& [token, reason] = refused_[refused];

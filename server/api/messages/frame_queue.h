@@ -41,6 +41,7 @@ class FrameQueue {
   void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries);
   void AddSettled(protocol::LeaseToken token) { settled_.push_back(token); }
   void AddExtended(protocol::LeaseToken token) { extended_.push_back(token); }
+  void AddBegun(protocol::LeaseToken token) { begun_.push_back(token); }
   // `token`: as the client sent it.
   void AddRefused(std::string token, v1::SettleRefusal::Reason reason) {
     refused_.emplace_back(std::move(token), reason);
@@ -49,7 +50,9 @@ class FrameQueue {
 
   bool empty() const { return chunks_.empty() && confirmations() == 0; }
   // The number of confirmations and refusals that wait.
-  size_t confirmations() const { return settled_.size() + extended_.size() + refused_.size(); }
+  size_t confirmations() const {
+    return settled_.size() + extended_.size() + begun_.size() + refused_.size();
+  }
   // How many deliveries Fill and AddDeliveries have left out since the last call.
   int64_t TakeDropped() { return std::exchange(dropped_, 0); }
   // Bytes of the records that wait.
@@ -84,6 +87,7 @@ class FrameQueue {
   int64_t dropped_ = 0;
   std::vector<protocol::LeaseToken> settled_;
   std::vector<protocol::LeaseToken> extended_;
+  std::vector<protocol::LeaseToken> begun_;
   std::vector<std::pair<std::string, v1::SettleRefusal::Reason>> refused_;
   storage::MessageRecord record_;
 };

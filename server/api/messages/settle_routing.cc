@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
@@ -90,6 +91,13 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
       command->acks.push_back(token);
     }
   }
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
+    for (const std::string& begun : request.begun()) {
+      if (auto* command = CommandFor(begun, shard_count, routed, &token)) {
+        command->begun.push_back(token);
+      }
+    }
+  }
   for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
   for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
   for (const v1::DeadLetterLease& letter : request.dead_letter()) {
@@ -104,6 +112,9 @@ template <typename Request>
 size_t LongestToken(const Request& request) {
   size_t bytes = 0;
   for (const std::string& token : request.ack()) bytes = std::max(bytes, token.size());
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
+    for (const std::string& token : request.begun()) bytes = std::max(bytes, token.size());
+  }
   const auto look = [&bytes](const auto& items) {
     for (const auto& item : items) bytes = std::max(bytes, item.lease_token().size());
   };
@@ -153,8 +164,8 @@ void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, u
 }
 
 bool IsEmpty(const protocol::SettleCommand& command) {
-  return command.acks.empty() && command.nacks.empty() && command.extends.empty() &&
-         command.dead_letters.empty() && command.releases.empty();
+  return command.begun.empty() && command.acks.empty() && command.nacks.empty() &&
+         command.extends.empty() && command.dead_letters.empty() && command.releases.empty();
 }
 
 v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal) {

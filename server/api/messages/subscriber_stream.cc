@@ -59,6 +59,9 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
     return InvalidSubscribeError("start", "allowed in the first request only");
   }
   if (ended()) return absl::OkStatus();
+  if (request->begun_size() > 0 && !start_.reports_begun) {
+    return InvalidSubscribeError("begun", "allowed only on a stream with reports_begun");
+  }
   // Before the settlements, so that no released message comes back here.
   if (request->no_more_deliveries()) StopDeliveries();
   Settle(*request);
@@ -132,11 +135,13 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   received_.assign(node->shard_count(), 0);
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     // Never refused, because the number of streams bounds these commands.
-    static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
-                                                                .topic = subscription.topic,
-                                                                .subscription = subscription.id,
-                                                                .lease_ms = start_.lease_ms,
-                                                                .credit = credit_}));
+    static_cast<void>(
+        node->Post(shard, protocol::AttachCommand{.stream = id_,
+                                                  .topic = subscription.topic,
+                                                  .subscription = subscription.id,
+                                                  .lease_ms = start_.lease_ms,
+                                                  .credit = credit_,
+                                                  .reports_begun = start_.reports_begun}));
   }
 }
 
@@ -153,8 +158,9 @@ void SubscriberStream::Detach() {
   attached_ = false;
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    static_cast<void>(
-        node->Post(shard, protocol::DetachCommand{.stream = id_, .received = received_[shard]}));
+    static_cast<void>(node->Post(
+        shard,
+        protocol::DetachCommand{.stream = id_, .broke = !closed_, .received = received_[shard]}));
   }
 }
 
@@ -248,7 +254,9 @@ void SubscriberStream::MakeRoom() {
 }
 
 void SubscriberStream::AddSettles(const protocol::SettleReply& reply) {
-  size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
+  size_t answered =
+      reply.settled.size() + reply.extended.size() + reply.begun.size() + reply.refused.size();
+  for (const protocol::LeaseToken token : reply.begun) queue_.AddBegun(token);
   for (const protocol::LeaseToken token : reply.extended) queue_.AddExtended(token);
   for (const protocol::LeaseToken token : reply.settled) {
     if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
@@ -318,6 +326,7 @@ void SubscriberStream::OnReadsDone() {
 
 void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
+  closed_ = true;
   closing_status_ = status;
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
   // Other streams get the deliveries that were not sent. The order matters: see StopDeliveries.
@@ -382,6 +391,7 @@ void SubscriberStream::OnSweep(base::Now now) {
 
 void SubscriberStream::Fail(const absl::Status& status) {
   caller_.AuditEnd(metrics::RpcMethod::kSubscribe, topic_, status);
+  closed_ = true;
   End(rpc::ToGrpcStatus(status));
 }
 

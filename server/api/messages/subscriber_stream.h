@@ -108,6 +108,8 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   Phase phase_ = Phase::kAwaitStart;
   protocol::StreamId id_{};
   bool attached_ = false;
+  // The client or the server has closed the stream. False at its end: the stream broke.
+  bool closed_ = false;
   // The number of deliveries from each shard.
   std::vector<uint64_t> received_;
   FrameQueue queue_;

@@ -52,19 +52,26 @@ absl::Status ReadHundredths(double value, double min, double max, const std::str
 
 absl::Status ReadRetry(const v1::RetryPolicy& proto, absl::string_view path, RetryPolicy* retry) {
   *retry = {};
-  absl::Status status = ReadDuration(proto.min_backoff(), absl::StrCat(path, ".min_backoff"), 0,
-                                     kBackoffMsMax, &retry->min_backoff_ms);
+  absl::Status status;
+  if (proto.has_min_backoff()) {
+    status = ReadDuration(proto.min_backoff(), absl::StrCat(path, ".min_backoff"), 0, kBackoffMsMax,
+                          &retry->min_backoff_ms);
+  }
   if (status.ok() && proto.has_max_backoff()) {
     status = ReadDuration(proto.max_backoff(), absl::StrCat(path, ".max_backoff"), 0, kBackoffMsMax,
                           &retry->max_backoff_ms);
-  } else {
+  }
+  // A default follows the value that is given.
+  if (!proto.has_max_backoff()) {
     retry->max_backoff_ms = std::max(retry->max_backoff_ms, retry->min_backoff_ms);
+  } else if (!proto.has_min_backoff()) {
+    retry->min_backoff_ms = std::min(retry->max_backoff_ms, retry->min_backoff_ms);
   }
   if (status.ok() && proto.multiplier() != 0) {
     status = ReadHundredths(proto.multiplier(), 1, kMultiplierMax,
                             absl::StrCat(path, ".multiplier"), &retry->multiplier_percent);
   }
-  if (status.ok()) {
+  if (status.ok() && proto.has_jitter()) {
     status =
         ReadHundredths(proto.jitter(), 0, 1, absl::StrCat(path, ".jitter"), &retry->jitter_percent);
   }
@@ -191,17 +198,23 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
   }
   const std::string retry_path = "subscription.settings.retry";
   RetryPolicy* const retry = &settings->retry;
-  const bool names_max = std::any_of(
-      mask.paths().begin(), mask.paths().end(),
-      [](const std::string& path) { return absl::StartsWith("settings.retry.max_backoff", path); });
-  if (names_max || retry->max_backoff_ms >= retry->min_backoff_ms) {
-    return CheckBackoff(*retry, retry_path);
-  }
-  // A default rises to min_backoff, as it does where all settings are given.
-  if (retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
+  const auto names = [&mask](absl::string_view field) {
+    return std::any_of(mask.paths().begin(), mask.paths().end(),
+                       [field](const std::string& path) { return absl::StartsWith(field, path); });
+  };
+  const bool names_max = names("settings.retry.max_backoff");
+  if (retry->max_backoff_ms >= retry->min_backoff_ms) return absl::OkStatus();
+  // A default follows the value that is given, as it does where all settings are given.
+  if (!names_max && retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
     retry->max_backoff_ms = retry->min_backoff_ms;
     return absl::OkStatus();
   }
+  if (!names("settings.retry.min_backoff") &&
+      retry->min_backoff_ms == RetryPolicy{}.min_backoff_ms) {
+    retry->min_backoff_ms = retry->max_backoff_ms;
+    return absl::OkStatus();
+  }
+  if (names_max) return CheckBackoff(*retry, retry_path);
   return Invalid(kSubscriptionReason, retry_path + ".min_backoff",
                  absl::StrCat(retry->min_backoff_ms, " ms, more than max_backoff, ",
                               retry->max_backoff_ms, " ms, which update_mask does not name"),

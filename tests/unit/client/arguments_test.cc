@@ -252,14 +252,17 @@ TEST(ArgumentsTest, Subscriptions) {
       {"subscription update t s --max-attempts 0",
        "subscription { topic: 't' name: 's' settings { retry { } } } "
        "update_mask { paths: 'settings.retry.max_attempts' }"},
-      {"subscription update t s --lease default --min-backoff none --max-backoff default "
+      {"subscription update t s --lease default --min-backoff default --max-backoff default "
        "--multiplier 2 --jitter 0 --dead-letter-topic '' --retention none --retention-max 0 "
        "--retention-policy drop",
-       "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 } retention_policy: "
+       "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 jitter: 0 } retention_policy: "
        "RETENTION_POLICY_DROP } } update_mask { paths: ['settings.lease_duration', "
        "'settings.retry.min_backoff', 'settings.retry.max_backoff', 'settings.retry.multiplier', "
        "'settings.retry.jitter', 'settings.dead_letter_topic', 'settings.retention', "
        "'settings.retention_max_messages', 'settings.retention_policy'] }"},
+      {"subscription update t s --min-backoff 0s",
+       "subscription { topic: 't' name: 's' settings { retry { min_backoff { } } } } "
+       "update_mask { paths: 'settings.retry.min_backoff' }"},
       {"subscription pause t s",
        "subscription { topic: 't' name: 's' settings { paused: true } } "
        "update_mask { paths: 'settings.paused' }"},

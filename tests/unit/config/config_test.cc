@@ -119,8 +119,9 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   const delivery::ShardLimits& limits = config.node.limits;
   const catalog::CatalogOptions& catalog = config.node.catalog;
   bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
-           sizeof(limits.failure_rate) + sizeof(limits.lease_key) + sizeof(config.server.version) +
-           sizeof(config.store.open_files_max) + sizeof(catalog.tombstone_retention_ms) +
+           sizeof(limits.failure_rate) + sizeof(limits.nameless_retry) + sizeof(limits.lease_key) +
+           sizeof(config.server.version) + sizeof(config.store.open_files_max) +
+           sizeof(catalog.tombstone_retention_ms) +
            std::max(sizeof(catalog.shards), alignof(Config));
   EXPECT_EQ(bytes, sizeof(Config));
 }

@@ -14,6 +14,7 @@
 #include "server/shard/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
 namespace {
@@ -27,7 +28,7 @@ constexpr int64_t kCrowdSize = 100'000;
 
 class CrowdTest : public ::testing::Test {
  protected:
-  CrowdTest() : shard_(0, delivery::ShardLimits{}, &store_) {
+  CrowdTest() : shard_(0, test::LimitsWithRetriesAtOnce(), &store_) {
     EXPECT_TRUE(shard_.Recover(now_).ok());
     for (const TopicId topic : {kCrowd, kOther}) {
       protocol::TopicCommand command;

@@ -189,8 +189,8 @@ TEST_F(LeasesTest, NoLeaseBeginsEarly) {
 
 TEST_F(StreamsTest, AStreamWithoutCreditWaitsForItsReturn) {
   Stream* const stream = Attach(kStream, 1);
-  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10));
-  EXPECT_FALSE(p_.streams->TakeCredit(stream, 10));
+  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10, /*alone=*/false));
+  EXPECT_FALSE(p_.streams->TakeCredit(stream, 10, /*alone=*/false));
   EXPECT_TRUE(one_->available.empty());
   p_.streams->ReturnCredit(kStream, 1, 10);
   EXPECT_EQ(one_->available.size(), 1u);
@@ -199,7 +199,7 @@ TEST_F(StreamsTest, AStreamWithoutCreditWaitsForItsReturn) {
 
 TEST_F(StreamsTest, ReturnedCreditWakesOtherShards) {
   Stream* const stream = Attach(kStream, 1);
-  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10));
+  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10, /*alone=*/false));
   EXPECT_FALSE(stream->credit->Take(/*shard=*/5, 10));
   p_.streams->ReturnCredit(kStream, 1, 10);
   ASSERT_EQ(effects_.wakes.size(), 1u);

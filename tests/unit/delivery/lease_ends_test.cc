@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "server/delivery/leases.h"
+#include "server/delivery/retries.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
@@ -48,6 +49,7 @@ class LeaseEndsTest : public DeliveryWorld {
     for (SettleReply& reply : std::exchange(effects_.settles, {})) {
       all.settled.insert(all.settled.end(), reply.settled.begin(), reply.settled.end());
       all.extended.insert(all.extended.end(), reply.extended.begin(), reply.extended.end());
+      all.begun.insert(all.begun.end(), reply.begun.begin(), reply.begun.end());
       all.refused.insert(all.refused.end(), reply.refused.begin(), reply.refused.end());
     }
     return all;
@@ -133,6 +135,72 @@ TEST_F(LeaseEndsTest, ALeaseEndsByTime) {
   EXPECT_EQ(stats_.leases_lost, 1u);
   EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
   EXPECT_EQ(stream->credit->messages(), 0);
+}
+
+TEST_F(LeaseEndsTest, ALeaseLastsFromTheBegin) {
+  Stream* const stream = Attach(one_);
+  stream->reports_begun = true;
+  const LeaseToken token = Lease(stream);
+  Pass(900);
+  p_.lease_ends->Settle(now_, {.stream = kStream, .begun = {token, LeaseToken{1}}});
+  const SettleReply answers = Answers();
+  EXPECT_EQ(answers.begun, std::vector<LeaseToken>{token});
+  EXPECT_EQ(answers.refused.size(), 1u);
+  Pass(999);
+  p_.lease_ends->Step(now_);
+  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  Pass(1);
+  p_.lease_ends->Step(now_);
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+}
+
+// What counts as failed, and waits; and which message is alone on its next stream.
+TEST_F(LeaseEndsTest, OnlyAMessageThatWasBegunHasFailed) {
+  enum End { kLease, kClosed, kBroke, kReleased, kNacked };
+  const struct {
+    bool reports;
+    bool begun;
+    End end;
+    uint32_t half_failures;
+    bool suspect;
+  } cases[] = {
+      {false, false, kLease, 2, false},  {false, false, kClosed, 1, false},
+      {false, false, kBroke, 1, false},  {false, false, kReleased, 0, false},
+      {true, false, kLease, 0, true},    {true, false, kClosed, 0, false},
+      {true, false, kBroke, 0, true},    {true, false, kReleased, 0, false},
+      {true, false, kNacked, 2, false},  {true, true, kLease, 2, false},
+      {true, true, kClosed, 2, false},   {true, true, kBroke, 2, true},
+      {true, true, kReleased, 0, false}, {true, true, kNacked, 2, false},
+  };
+  one_->state.settings.retry = {.min_backoff_ms = 100, .jitter_percent = 0};
+  uint64_t number = 10;
+  for (const auto& one : cases) {
+    SCOPED_TRACE(testing::Message() << "case " << number - 10);
+    const protocol::StreamId id{number++};
+    Stream* const stream = Attach(one_, id);
+    stream->reports_begun = one.reports;
+    const storage::MessageRef message = Put();
+    const LeaseToken token = Lease(stream, message);
+    SettleCommand command{.stream = id};
+    if (one.begun) command.begun = {token};
+    if (one.end == kReleased) command.releases = {{.token = token}};
+    if (one.end == kNacked) command.nacks = {{.token = token, .delay_ms = std::nullopt}};
+    p_.lease_ends->Settle(now_, std::move(command));
+    if (one.end == kLease) Pass(1'000);
+    if (one.end == kClosed || one.end == kBroke) {
+      p_.streams->Detach({.stream = id, .broke = one.end == kBroke});
+    }
+    p_.lease_ends->Step(now_);
+    Commit();
+    const EntryIndex index = p_.table->Find(message.key.id, one_);
+    EXPECT_EQ(At(index).half_failures, one.half_failures);
+    EXPECT_EQ(At(index).suspect, one.suspect);
+    EXPECT_EQ(At(index).state, one.half_failures > 0 ? EntryState::kDelayed : EntryState::kReady);
+    const auto row = Row(message.key, *one_);
+    ASSERT_TRUE(row.has_value());
+    EXPECT_EQ(row->half_failures(), one.half_failures);
+    EXPECT_EQ(Retries::IsSuspect(&*row), one.suspect) << "the next run must know";
+  }
 }
 
 TEST_F(LeaseEndsTest, AStepSettlesItsShareAndKeepsTheOrderOfAStream) {

@@ -24,9 +24,11 @@ protocol::RetryPolicy Policy(uint64_t min_ms, uint64_t max_ms, uint32_t multipli
           .jitter_percent = jitter};
 }
 
-TEST(RetryBackoffTest, TheDefaultIsAtOnce) {
+TEST(RetryBackoffTest, TheDefaultIsNotAtOnce) {
   for (const uint32_t attempts : {0u, 1u, 2u, 1000u, UINT32_MAX}) {
-    EXPECT_EQ(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 0u);
+    EXPECT_GE(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 1'000u);
+    EXPECT_LE(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 720'000u);
+    EXPECT_EQ(BackoffMs(Policy(0, 600'000, 200, 20), attempts, attempts), 0u);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "server/shard/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
 namespace {
@@ -32,7 +33,7 @@ constexpr size_t kBytesPerStep = 17 << 20;
 // One shard that is stepped by hand.
 class SettleTest : public ::testing::Test {
  protected:
-  SettleTest() : shard_(0, delivery::ShardLimits{}, &store_) {
+  SettleTest() : shard_(0, test::LimitsWithRetriesAtOnce(), &store_) {
     EXPECT_TRUE(shard_.Recover(now_).ok());
     protocol::TopicCommand topic;
     topic.topic = kTopic;
@@ -40,14 +41,15 @@ class SettleTest : public ::testing::Test {
     shard_.Handle(now_, std::move(topic));
   }
 
-  void Attach(protocol::StreamId stream, size_t messages) {
+  void Attach(protocol::StreamId stream, size_t messages, bool reports_begun = false) {
     shard_.Handle(now_, protocol::AttachCommand{.stream = stream,
                                                 .topic = kTopic,
                                                 .subscription = storage::FirstSubscription(kTopic),
                                                 .lease_ms = 30'000,
                                                 .credit = std::make_shared<protocol::StreamCredit>(
                                                     static_cast<int64_t>(messages),
-                                                    static_cast<int64_t>(messages * 2 * kLarge))});
+                                                    static_cast<int64_t>(messages * 2 * kLarge)),
+                                                .reports_begun = reports_begun});
   }
   // The first failed attempt of the topic's first subscription is the last one.
   void AllowOneAttempt() {
@@ -56,6 +58,7 @@ class SettleTest : public ::testing::Test {
     change.state.id = storage::FirstSubscription(kTopic);
     change.state.topic = kTopic;
     change.state.name = "s";
+    change.state.settings.retry = test::kAtOnce;
     change.state.settings.retry.max_attempts = 1;
     shard_.Handle(now_, std::move(change));
   }
@@ -90,6 +93,7 @@ class SettleTest : public ::testing::Test {
     for (protocol::DeliveryFrame& frame : effects.frames) {
       for (const protocol::Delivery& delivery : frame.deliveries) {
         tokens_.push_back(delivery.token);
+        confirm_begun_ += delivery.confirm_begun ? 1 : 0;
         last_id_ = delivery.id;
         handed_out += delivery.record.size();
       }
@@ -125,6 +129,8 @@ class SettleTest : public ::testing::Test {
   // Bytes of the deliveries of one step.
   size_t most_handed_out_ = 0;
   std::vector<protocol::LeaseToken> tokens_;
+  // Deliveries whose begin the server must confirm.
+  size_t confirm_begun_ = 0;
   storage::MessageId last_id_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> settled_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> refused_;
@@ -271,6 +277,39 @@ TEST_F(SettleTest, WhatEndsWithItsStreamIsNobodysFault) {
   StepUntilQuiet();
   EXPECT_EQ(shard_.stats().retried, 2 * kCount);
   EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+}
+
+// The first message ends its subscriber's process every time. It becomes a dead letter, and costs
+// its neighbours no attempt. Each of them is alone on its stream once.
+TEST_F(SettleTest, AMessageThatKillsItsSubscriberDoesNotTakeItsNeighboursWithIt) {
+  constexpr size_t kCount = 40;
+  AllowOneAttempt();
+  Attach(kStream, kCount, /*reports_begun=*/true);
+  Schedule(kCount, 10);
+  // The process ends before its report of the first message has left it.
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kStream, .broke = true});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+  Attach(kOther, kCount, /*reports_begun=*/true);
+  StepUntilQuiet();
+  ASSERT_EQ(tokens_.size(), kCount + 1) << "the first message, alone";
+  shard_.Handle(now_, protocol::SettleCommand{.stream = kOther, .begun = {tokens_.back()}});
+  StepUntilQuiet();
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kOther, .broke = true});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().dead_lettered, 1u);
+  constexpr protocol::StreamId kThird{3};
+  Attach(kThird, kCount, /*reports_begun=*/true);
+  for (size_t i = 1; i < kCount; ++i) {
+    Step();  // commits the ack before
+    StepUntilQuiet();
+    ASSERT_EQ(tokens_.size(), kCount + 1 + i);
+    shard_.Handle(now_, protocol::SettleCommand{.stream = kThird, .acks = {tokens_.back()}});
+  }
+  StepUntilQuiet();
+  EXPECT_EQ(confirm_begun_, kCount);
+  EXPECT_EQ(settled_.size(), kCount - 1);
+  EXPECT_EQ(shard_.stats().dead_lettered, 1u);
 }
 
 // The last deliveries were on their way to the stream's owner when the stream ended.

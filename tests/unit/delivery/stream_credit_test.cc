@@ -84,6 +84,24 @@ TEST(StreamCreditTest, UnsentBytesHaveALimitOfTheirOwn) {
   EXPECT_EQ(credit.Sent(99), 0u);
 }
 
+TEST(StreamCreditTest, AMessageAloneHasTheStreamForItself) {
+  protocol::StreamCredit credit(10, 1'000);
+  ASSERT_TRUE(credit.Take(0, 5));
+  EXPECT_FALSE(credit.TakeAlone(1, 7));
+  EXPECT_FALSE(credit.Take(2, 1)) << "shard 1 has reserved the stream";
+  EXPECT_EQ(credit.Return(1, 5), (uint64_t{1} << 1) | (uint64_t{1} << 2));
+  ASSERT_TRUE(credit.TakeAlone(1, 0));
+  EXPECT_EQ(credit.messages(), 1);
+  EXPECT_FALSE(credit.Take(2, 1));
+  EXPECT_FALSE(credit.TakeAlone(3, 1));
+  EXPECT_EQ(credit.Return(1, 0), (uint64_t{1} << 2) | (uint64_t{1} << 3));
+  EXPECT_TRUE(credit.Take(2, 1));
+  EXPECT_TRUE(credit.Take(3, 1));
+  protocol::StreamCredit counted(10, 1'000, protocol::StreamCredit::kNoLimit, 20);
+  ASSERT_TRUE(counted.Take(0, 1));
+  EXPECT_TRUE(counted.TakeAlone(0, 1)) << "its credit never comes back whole";
+}
+
 // Shards that take, return, and wait to be woken when they find none: with a limit of one they are
 // in each other's way all the time. A wake-up that gets lost leaves all of them waiting with
 // nothing outstanding.
@@ -104,7 +122,9 @@ TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
     };
     uint64_t seen = 0;
     while (!stop.load()) {
-      if (credit.Take(shard, 1)) {
+      // Now and then alone, so that reservations meet as well.
+      const bool alone = (takes[shard].load() & 3) == 3;
+      if (alone ? credit.TakeAlone(shard, 1) : credit.Take(shard, 1)) {
         // Held for a moment that varies, so that the two meet at every step of each other.
         const uint64_t turn = takes[shard].fetch_add(1);
         for (uint64_t i = (turn * 2654435761u >> 16) & 31; i > 0; --i) spins[shard].fetch_add(1);

@@ -89,7 +89,8 @@ TEST(IdFields, AreThese) {
           "RescheduleResponse.message_id", "ScheduleResponse.previous_message_id",
           "ScheduleResult.previous_message_id", "SettleRefusal.lease_token", "SettleRequest.ack",
           "SettleResponse.extended", "SettleResponse.settled", "SubscribeRequest.ack",
-          "SubscribeResponse.extended", "SubscribeResponse.settled"));
+          "SubscribeRequest.begun", "SubscribeResponse.begun", "SubscribeResponse.extended",
+          "SubscribeResponse.settled"));
 }
 
 TEST(IdFields, AreAlsoInTheMetadataOfAnError) {

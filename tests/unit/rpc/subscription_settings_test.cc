@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "server/api/topics/topic_settings.h"
@@ -68,6 +69,27 @@ TEST(SubscriptionSettingsTest, DefaultsAreThoseOfTheProto) {
   proto.mutable_retry()->mutable_min_backoff()->set_seconds(3600);
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings.retry.max_backoff_ms, 3'600'000u);
+}
+
+TEST(SubscriptionSettingsTest, ADefaultDelayIsNotZeroAndAGivenZeroIs) {
+  const auto read = [](const char* text) {
+    v1::SubscriptionSettings proto;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto)) << text;
+    protocol::SubscriptionSettings settings;
+    EXPECT_EQ(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings), absl::OkStatus());
+    return settings.retry;
+  };
+  for (const char* text : {"", "retry { max_attempts: 0 }"}) {
+    const protocol::RetryPolicy retry = read(text);
+    EXPECT_EQ(retry.min_backoff_ms, 1'000u) << text;
+    EXPECT_EQ(retry.max_backoff_ms, 600'000u) << text;
+    EXPECT_EQ(retry.multiplier_percent, 200u) << text;
+    EXPECT_EQ(retry.jitter_percent, 20u) << text;
+    EXPECT_EQ(retry.max_attempts, 0u) << text;
+  }
+  EXPECT_EQ(read("retry { min_backoff { } }").min_backoff_ms, 0u);
+  EXPECT_EQ(read("retry { jitter: 0 }").jitter_percent, 0u);
+  EXPECT_EQ(read("retry { max_backoff { nanos: 500000000 } }").min_backoff_ms, 500u);
 }
 
 TEST(SubscriptionSettingsTest, RefusesWhatIsOutOfBounds) {

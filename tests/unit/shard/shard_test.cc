@@ -15,6 +15,7 @@
 #include "server/protocol/commands.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/shard_parts.h"
 
 namespace duetime::shard {
 namespace {
@@ -97,7 +98,7 @@ class ShardTest : public testing::Test {
   const base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};
-  Shard shard_{0, delivery::ShardLimits{}, &store_};
+  Shard shard_{0, test::LimitsWithRetriesAtOnce(), &store_};
   // The runtime was told of a failure.
   bool told_ = false;
   std::map<protocol::StreamId, size_t> delivered_;

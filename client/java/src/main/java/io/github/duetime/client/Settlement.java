@@ -43,7 +43,7 @@ public record Settlement(Kind kind, Duration delay, String reason) {
     return ACK;
   }
 
-  /** Delivers the message again by the retry policy of the subscription, by default at once. */
+  /** Delivers the message again by the retry policy of the subscription. */
   public static Settlement nack(String reason) {
     return new Settlement(Kind.NACK, null, reason);
   }
