@@ -80,18 +80,18 @@ absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
 absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
                                             storage::IndexEntry* entry) {
   if (origin.key.empty()) return false;
-  auto owner =
+  auto holder =
       finder_->FindName(now, origin.origin_topic, storage::IndexKind::kUserKey, origin.key);
-  // A key whose owner is not known may be in use.
-  if (storage::IsDamage(owner.status())) return false;
-  if (!owner.ok()) return owner.status();
-  *entry = *owner;
-  if (entry->id == MessageId{}) return true;
-  if (entry->id != origin.id) return false;
+  // A key whose holder is not known may be in use.
+  if (storage::IsDamage(holder.status())) return false;
+  if (!holder.ok()) return holder.status();
+  *entry = *holder;
   FoundMessage found;
-  absl::Status status = finder_->Find(now, origin.id, &found);
+  absl::Status status = finder_->Find(now, entry->id, &found);
   if (storage::IsDamage(status)) return false;
   if (!status.ok()) return status;
+  // The entry has the content of its own message only.
+  if (entry->id != origin.id) entry->content = {};
   return found.kind != FoundMessage::Kind::kPending;
 }
 
@@ -120,7 +120,8 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   scheduler_->Put(now, to, std::move(again->record));
   std::vector<MessageLocks::Name> locked;
   if (*keep_key) {
-    // If the key leads nowhere, the content of the first request is not known any more.
+    // If the key leads nowhere or to a later message, the content of the origin is not known any
+    // more.
     index_->PutKey(to.topic, found.record.dead_letter->key,
                    {.id = to.key.id, .content = entry.content});
     locks_->LockCreated(to.key.id, to.topic, found.record.dead_letter->key, &locked);

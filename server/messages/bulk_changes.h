@@ -39,8 +39,8 @@ class BulkChanges {
                             uint64_t since_ms);
 
   // Ends a dead letter, and makes a message of its origin topic, due now. The message gets the key
-  // of the origin back, unless the key leads to another message by now, the origin is pending in
-  // other subscriptions, or damage hides either. Leaves the dead letter as it is if it is in flight
+  // of the origin back, unless the key has a pending message (a later one, or the origin in other
+  // subscriptions), or damage hides it. Leaves the dead letter as it is if it is in flight
   // or if the origin topic is full. REQUIRES: OriginKeyInFlight is false for it.
   absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
 
@@ -54,7 +54,8 @@ class BulkChanges {
   absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
                                    FoundMessage* found);
   // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
-  // entry of the key; it has no id if the key leads nowhere. False if damage hides the answer.
+  // entry of the key. The entry has no id if the key leads nowhere, and no content if the content
+  // is not that of the origin. False if damage hides the answer.
   absl::StatusOr<bool> KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
                                  storage::IndexEntry* entry);
 

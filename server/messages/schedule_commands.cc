@@ -243,35 +243,40 @@ absl::Status ScheduleCommands::DecideKey(base::Now now, NewMessage* message, Con
                                          AcceptedMessage* answer, Round* round) {
   const ScheduleOptions& options = *message->options;
   FoundMessage& found = conflict->found;
-  if (found.kind == FoundMessage::Kind::kUnknown) {
-    if (options.only_if_exists) return NothingToChangeError(options);
-    return Create(now, message, answer, round);
+  const bool live = found.kind == FoundMessage::Kind::kPending;
+  if (live && options.on_conflict == OnConflict::kFail) {
+    return KeepExisting(now, *message, conflict, answer, round);
   }
-  if (options.on_conflict == OnConflict::kFail) {
-    if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
-    if (conflict->entry.content != options.content) {
-      return ContentMismatchError(options, conflict->entry.id, answer->state);
-    }
-    if (found.kind == FoundMessage::Kind::kPending) {
-      // A Reschedule may have given the message another local time, or none.
-      storage::MessageRecord asked;
-      absl::Status status = storage::DecodeMessageRecord(message->record, &asked);
-      if (!status.ok()) return status;
-      answer->moved =
-          asked.civil_time != found.record.civil_time || asked.time_zone != found.record.time_zone;
-    }
-    if (!options.validate_only) PutRequest(now, *message, *answer, round);
-    return absl::OkStatus();
-  }
-  if (found.kind == FoundMessage::Kind::kPending) {
+  if (live) {
     if (absl::Status status = finder_->Examine(now, &found); !status.ok()) return status;
     if (found.delivery.untouched()) return Replace(now, *message, *conflict, answer, round);
   }
   // The message has ended, or a subscriber has it or may have it. The message stays as it is, and
   // the key is free for another message.
   if (options.only_if_exists) return NothingToChangeError(options);
-  answer->previous_id = conflict->entry.id;
+  if (found.kind != FoundMessage::Kind::kUnknown) answer->previous_id = conflict->entry.id;
   return Create(now, message, answer, round);
+}
+
+absl::Status ScheduleCommands::KeepExisting(base::Now now, const NewMessage& message,
+                                            Conflict* conflict, AcceptedMessage* answer,
+                                            Round* round) {
+  const ScheduleOptions& options = *message.options;
+  const FoundMessage& found = conflict->found;
+  if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
+  if (conflict->entry.content != options.content) {
+    return ContentMismatchError(options, conflict->entry.id, answer->state);
+  }
+  if (found.kind == FoundMessage::Kind::kPending) {
+    // A Reschedule may have given the message another local time, or none.
+    storage::MessageRecord asked;
+    absl::Status status = storage::DecodeMessageRecord(message.record, &asked);
+    if (!status.ok()) return status;
+    answer->moved =
+        asked.civil_time != found.record.civil_time || asked.time_zone != found.record.time_zone;
+  }
+  if (!options.validate_only) PutRequest(now, message, *answer, round);
+  return absl::OkStatus();
 }
 
 absl::Status ScheduleCommands::Create(base::Now now, NewMessage* message, AcceptedMessage* answer,

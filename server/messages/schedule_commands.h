@@ -92,6 +92,10 @@ class ScheduleCommands {
   absl::Status AnswerExisting(base::Now now, Conflict* conflict, protocol::AcceptedMessage* answer);
   absl::Status DecideKey(base::Now now, protocol::NewMessage* message, Conflict* conflict,
                          protocol::AcceptedMessage* answer, Round* round);
+  // Answers with the message that has the key, if the request has the same content; otherwise
+  // returns CONTENT_MISMATCH.
+  absl::Status KeepExisting(base::Now now, const protocol::NewMessage& message, Conflict* conflict,
+                            protocol::AcceptedMessage* answer, Round* round);
   absl::Status Create(base::Now now, protocol::NewMessage* message,
                       protocol::AcceptedMessage* answer, Round* round);
   // REQUIRES: the existing message is examined and untouched.

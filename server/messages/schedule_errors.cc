@@ -48,8 +48,8 @@ absl::Status ContentMismatchError(const ScheduleOptions& options, const MessageI
                                   protocol::MessageState state) {
   return base::MakeError(
       absl::StatusCode::kAlreadyExists,
-      absl::StrCat("the key is that of message ", id.ToString(),
-                   ", which has other content; on_conflict says what else to do than refuse"),
+      absl::StrCat("the key is that of message ", id.ToString(), " (", NameOf(state),
+                   "), which has other content; on_conflict says what else to do than refuse"),
       {.reason = "CONTENT_MISMATCH",
        .field = "key",
        .metadata = {{"key", options.key},

@@ -158,6 +158,22 @@ TEST(LinearTest, ALifeWithoutADelivery) {
   EXPECT_GOOD(End(history, "b"));
 }
 
+TEST(LinearTest, AnEndedMessageDoesNotKeepItsKey) {
+  History ended;
+  ended.Create("a", 1, kLaterMs);
+  ended.Cancel(Answer::kDone, "a", Seen::kWaiting);
+  History same = ended;
+  Operation& again = same.Schedule(OnConflict::kFail, 1, kLaterMs, Answer::kUnchanged, "a", "0");
+  again.seen = Seen::kCancelled;
+  EXPECT_BAD(same);
+  History other = ended;
+  Operation& mismatch = other.Schedule(OnConflict::kFail, 2, kLaterMs, Answer::kMismatch, "a");
+  mismatch.seen = Seen::kNothing;
+  EXPECT_BAD(other);
+  ended.Schedule(OnConflict::kFail, 1, kLaterMs, Answer::kCreated, "b", "0").previous_id = "a";
+  EXPECT_GOOD(End(ended, "b"));
+}
+
 TEST(LinearTest, ALifeWithDeliveries) {
   History history;
   history.Create("a", 1, kPastMs);

@@ -80,10 +80,10 @@ class Decided {
 
   void Schedule() {
     Message* const message = target();
-    if (message != nullptr && operation_.on_conflict == OnConflict::kFail) {
-      return ScheduleOrFail(message);
-    }
-    if (message != nullptr && Pending(*message) && !message->touched) return Replace(message);
+    // After its end a message does not keep its key.
+    const bool live = message != nullptr && Pending(*message);
+    if (live && operation_.on_conflict == OnConflict::kFail) return ScheduleOrFail(message);
+    if (live && !message->touched) return Replace(message);
     if (operation_.only_if_exists) {
       if (Told(Answer::kNothingToReplace)) Emit();
       return;

@@ -51,6 +51,17 @@ TEST_F(LifecycleCallsTest, AKeyIsFoundReplacedAndFreedAgain) {
       Put(Keyed("k", kHour, "three", ScheduleRequest::ON_CONFLICT_REPLACE));
   EXPECT_EQ(next.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(next.previous_message_id(), created.message().id());
+
+  // The key is free after the end of its message, also for the same content.
+  ScheduleRequest last = Keyed("k", kHour, "three");
+  EXPECT_EQ(Put(last).message().id(), next.message().id());
+  MustCall(messages_, &v1::Messages::Stub::Cancel, cancel, &cancelled);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  Restart();
+  const v1::ScheduleResponse anew = Put(last);
+  EXPECT_EQ(anew.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+  EXPECT_EQ(anew.previous_message_id(), next.message().id());
+  EXPECT_EQ(GetKey("k").state(), v1::Message::STATE_SCHEDULED);
 }
 
 TEST_F(LifecycleCallsTest, ARequestIdMakesARepeatSafe) {

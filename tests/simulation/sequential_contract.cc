@@ -116,10 +116,12 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
   if (ask.key.empty()) return Create(now, ask, std::nullopt, actual);
   Key* const key = FindKey(now, {ask.topic, ask.key});
   Message* const message = key == nullptr ? nullptr : Find(now, key->id);
-  if (message != nullptr && ask.on_conflict == OnConflict::kFail) {
+  // After its end a message does not keep its key.
+  const bool live = message != nullptr && message->pending();
+  if (live && ask.on_conflict == OnConflict::kFail) {
     return Existing(now, ask, *key, *message, actual);
   }
-  if (message != nullptr && message->pending() && Untouched(*message)) {
+  if (live && Untouched(*message)) {
     return Replace(now, ask, *key, *message, actual);
   }
   if (ask.only_if_exists) {

@@ -16,7 +16,7 @@
 // adds google.rpc.RetryInfo. An error inside an answer is a Failure (failure.proto), which holds the same. A request
 // that fails with any code but UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED has changed nothing, with one exception:
 // before OVERLOADED, a call that creates topics by use may have created them. After these three codes the outcome is
-// unknown: the change may have been made. A Schedule with a key or a request_id can then be repeated safely.
+// unknown: the change may have been made. A Schedule with a request_id can then be repeated safely.
 //
 // Errors that every call can return, beside its own:
 //   INVALID_ARGUMENT   MALFORMED_REQUEST   the bytes are not the protobuf message of this call, a string is not UTF-8,
@@ -137,12 +137,16 @@ func (ScheduleOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_duetime_v1_messages_proto_rawDescGZIP(), []int{0}
 }
 
-// What to do if the topic already has a message with this `key`. The decision and the change are one atomic step.
+// What to do if the topic already has a pending message with this `key`: SCHEDULED, DUE or IN_FLIGHT. The decision and
+// the change are one atomic step.
 //
-// A message is replaceable if it is pending and was certainly never delivered. Any other message (in flight, perhaps
-// delivered, or ended less than tombstone_retention ago) stays as it is. Where a value below replaces the message,
-// and the message is not replaceable, the server instead creates a new message with a new id, which takes over the
-// key. The outcome is then CREATED, and previous_message_id names the old message.
+// A key names a pending message. When the message has ended, the key is free, and the call creates a new message.
+//
+// A message is replaceable if it is pending and was certainly never delivered. Any other pending message (in flight, or
+// perhaps delivered) stays as it is. Where a value below replaces the message, and the message is not replaceable, the
+// server instead creates a new message with a new id, which takes over the key.
+//
+// In both cases the outcome is CREATED, and previous_message_id names the old message.
 //
 // Two requests have the same content if they agree in payload, attributes, labels, ordering_key, ttl or expire_time,
 // late_policy, spread, and the time as given (a deliver_time, a delay, or a civil_time). So two requests with the
@@ -152,8 +156,8 @@ type ScheduleRequest_OnConflict int32
 const (
 	// FAIL.
 	ScheduleRequest_ON_CONFLICT_UNSPECIFIED ScheduleRequest_OnConflict = 0
-	// With the same content: changes nothing, and returns the existing message as it is now, even if it has ended. The
-	// outcome is UNCHANGED. This makes a repeat safe. With other content: ALREADY_EXISTS CONTENT_MISMATCH.
+	// With the same content: changes nothing, and returns the pending message as it is now. The outcome is UNCHANGED.
+	// With other content: ALREADY_EXISTS CONTENT_MISMATCH.
 	ScheduleRequest_ON_CONFLICT_FAIL ScheduleRequest_OnConflict = 1
 	// Replaces content and time. The id stays, the etag changes. With the same content and resolved time: UNCHANGED.
 	ScheduleRequest_ON_CONFLICT_REPLACE ScheduleRequest_OnConflict = 2
@@ -235,11 +239,13 @@ type ScheduleRequest struct {
 	//	*ScheduleRequest_Delay
 	//	*ScheduleRequest_CivilTime
 	When isScheduleRequest_When `protobuf_oneof:"when"`
-	// The producer's name for the message, for example an order number: 1-255 bytes of UTF-8. A key leads to one message
-	// of the topic, until tombstone_retention after the end of that message. Cancel, Reschedule, Get and Explain find that
-	// message by it. A message that loses its key to a later one (see OnConflict) still shows it. Empty: no key.
+	// The producer's name for the message, for example an order number: 1-255 bytes of UTF-8. A key names one pending
+	// message of the topic, and is free again when that message has ended. Cancel, Reschedule, Get and Explain find the
+	// last message of the key, until tombstone_retention after its end. A message that loses its key to a later one (see
+	// OnConflict) still shows it. Empty: no key. What makes a repeat safe is the request_id.
 	Key string `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
-	// What to do if the key is in use. Requires a key. Without a key, and for an unknown value: INVALID_ON_CONFLICT.
+	// What to do if the key has a pending message. Requires a key. Without a key, and for an unknown value:
+	// INVALID_ON_CONFLICT.
 	OnConflict ScheduleRequest_OnConflict `protobuf:"varint,8,opt,name=on_conflict,json=onConflict,proto3,enum=duetime.v1.ScheduleRequest_OnConflict" json:"on_conflict,omitempty"`
 	// With PUSH_BACK only, else INVALID_ON_CONFLICT: the longest total time, counted from the acceptance of the message,
 	// that it may be pushed back. At most the horizon. Absent or zero: no bound.
@@ -515,8 +521,9 @@ type ScheduleResponse struct {
 	Outcome ScheduleOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=duetime.v1.ScheduleOutcome" json:"outcome,omitempty"`
 	// With REPLACED: the previous deliver_time. Absent otherwise.
 	OldDeliverTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=old_deliver_time,json=oldDeliverTime,proto3" json:"old_deliver_time,omitempty"`
-	// With CREATED, if another message had the key: the id of that message. It stays as it was and shows
-	// the key as before, but the key leads to the new message.
+	// With CREATED, if another message had the key: the id of that message, which is in flight or perhaps delivered, or
+	// ended less than tombstone_retention ago. It stays as it was and shows the key as before, but the key leads to the
+	// new message.
 	PreviousMessageId string `protobuf:"bytes,4,opt,name=previous_message_id,json=previousMessageId,proto3" json:"previous_message_id,omitempty"`
 	// True if the minute of the deliver_time now holds more messages than TopicSettings.minute_limit, with WARN.
 	MinuteLimitExceeded bool `protobuf:"varint,5,opt,name=minute_limit_exceeded,json=minuteLimitExceeded,proto3" json:"minute_limit_exceeded,omitempty"`

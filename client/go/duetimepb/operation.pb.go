@@ -43,10 +43,10 @@ const (
 	BulkAction_BULK_ACTION_PURGE BulkAction = 4
 	// For dead letters: creates from each one a new message in its original topic, due at once, with the original
 	// payload, attributes, labels, ordering_key, late_policy and ttl (which begins anew), for all current subscriptions
-	// of that topic. It has the original key, unless another message has the key by now, or the original is still pending
-	// in another subscription. In the same step the dead letter ends as CANCELLED. If the original topic was deleted, the
-	// server creates it with default settings, as Schedule would. These count as `unchanged`: messages that are no dead
-	// letters, dead letters in flight, and dead letters whose original topic is full.
+	// of that topic. It has the original key, unless a pending message has the key: a later one, or the original, which
+	// may be pending in another subscription. In the same step the dead letter ends as CANCELLED. If the original topic
+	// was deleted, the server creates it with default settings, as Schedule would. These count as `unchanged`: messages
+	// that are no dead letters, dead letters in flight, and dead letters whose original topic is full.
 	BulkAction_BULK_ACTION_REDRIVE BulkAction = 5
 )
 

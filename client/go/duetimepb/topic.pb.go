@@ -231,8 +231,9 @@ type TopicSettings struct {
 	MaxPayloadBytes int64 `protobuf:"varint,2,opt,name=max_payload_bytes,json=maxPayloadBytes,proto3" json:"max_payload_bytes,omitempty"`
 	// The ttl of messages that are scheduled without one, at most the horizon. Absent or 0: none.
 	DefaultTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=default_ttl,json=defaultTtl,proto3" json:"default_ttl,omitempty"`
-	// How long the server keeps the key and the tombstone of a message after its end: 0 to 400 days. With 0 the server
-	// keeps nothing. A change applies to messages that end from then on. Absent: the server's tombstone_retention.
+	// How long Get, Explain, Cancel and Reschedule find a message by its id and its key after its end, from its tombstone:
+	// 0 to 400 days. With 0 the server keeps nothing. The key is free for a new message at once. A change applies to
+	// messages that end from then on. Absent: the server's tombstone_retention.
 	TombstoneRetention *durationpb.Duration `protobuf:"bytes,4,opt,name=tombstone_retention,json=tombstoneRetention,proto3" json:"tombstone_retention,omitempty"`
 	// The maximum rate of deliveries to each of its subscriptions. Absent: no limit.
 	Rate *DeliveryRate `protobuf:"bytes,5,opt,name=rate,proto3" json:"rate,omitempty"`

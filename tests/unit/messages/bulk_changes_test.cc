@@ -170,6 +170,24 @@ TEST_F(BulkChangesTest, ARedrivenMessageTakesNoKeyThatIsInUse) {
   EXPECT_EQ(Owner(), later);
 }
 
+TEST_F(BulkChangesTest, ARedrivenMessageTakesTheKeyOfAMessageThatHasEnded) {
+  const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
+  ASSERT_TRUE(*bulk_.Cancel(now_, origin, false));
+  Commit();
+  const MessageId later = Schedule(Message("q", 60'000, &keyed_)).id;
+  ASSERT_TRUE(*bulk_.Cancel(now_, later, false));
+  Commit();
+  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  Commit();
+  const MessageId redriven = Owner();
+  EXPECT_EQ(Get(redriven).state, protocol::MessageState::kDue);
+  // The key has the content of neither message.
+  for (const char* const payload : {"p", "q"}) {
+    EXPECT_FALSE(Schedule(Message(payload, 60'000, &keyed_)).status.ok());
+  }
+  EXPECT_EQ(Owner(), redriven);
+}
+
 TEST_F(BulkChangesTest, ARedrivenMessageTakesAKeyThatLeadsNowhere) {
   ASSERT_EQ(Owner(), MessageId{});
   ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(MessageId::Make(1, 9, 0, kStart))));

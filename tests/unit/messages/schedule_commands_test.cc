@@ -22,6 +22,7 @@ using protocol::AcceptedMessage;
 using protocol::OnConflict;
 using protocol::ScheduleOptions;
 using protocol::ScheduleOutcome;
+using storage::EndState;
 using storage::MessageId;
 
 class ScheduleCommandsTest : public MessagesFixture {
@@ -36,6 +37,13 @@ class ScheduleCommandsTest : public MessagesFixture {
   AcceptedMessage Schedule(const std::string& payload, uint64_t delay_ms,
                            const ScheduleOptions& options) {
     return MessagesFixture::Schedule(Message(payload, delay_ms, &options));
+  }
+  void End(const MessageId& id, EndState how) {
+    FoundMessage found;
+    ASSERT_TRUE(finder_.Find(now_, id, &found).ok());
+    ASSERT_TRUE(finder_.Examine(now_, &found).ok());
+    ASSERT_TRUE(changes_.End(now_, found, how, /*redelivery_stopped=*/false).ok());
+    Commit();
   }
   static std::string ReasonOf(const AcceptedMessage& answer) {
     const auto detail = base::GetErrorDetail(answer.status);
@@ -233,6 +241,39 @@ TEST_F(ScheduleCommandsTest, AnAnswerTellsWhenTheMessageChanged) {
     const AcceptedMessage unchanged = Schedule(payload, 9'000, options);
     EXPECT_EQ(unchanged.outcome, ScheduleOutcome::kUnchanged);
     EXPECT_EQ(unchanged.update_ms, update_ms);
+  }
+}
+
+// All but ONCE, whatever the end was.
+TEST_F(ScheduleCommandsTest, AKeyIsFreeWhenItsMessageHasEnded) {
+  for (const auto end : {EndState::kAcked, EndState::kCancelled, EndState::kExpired,
+                         EndState::kDeadLettered, EndState::kSkipped, EndState::kDropped}) {
+    for (const auto on_conflict :
+         {OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime, OnConflict::kPushBack}) {
+      for (const char* const payload : {"one", "two"}) {
+        const std::string key =
+            absl::StrCat(static_cast<int>(end), "-", static_cast<int>(on_conflict), "-", payload);
+        SCOPED_TRACE(key);
+        const MessageId id = Schedule("one", 5'000, Keyed(OnConflict::kFail, key)).id;
+        End(id, end);
+        ScheduleOptions options = Keyed(on_conflict, key);
+        if (on_conflict != OnConflict::kFail) {
+          options.only_if_exists = true;
+          EXPECT_EQ(ReasonOf(Schedule(payload, 7'000, options)), "MESSAGE_NOT_FOUND");
+          options.only_if_exists = false;
+        }
+        for (const bool validate_only : {true, false}) {
+          options.validate_only = validate_only;
+          const AcceptedMessage answer = Schedule(payload, 7'000, options);
+          ASSERT_TRUE(answer.status.ok()) << answer.status;
+          EXPECT_EQ(answer.outcome, ScheduleOutcome::kCreated);
+          EXPECT_EQ(answer.state, protocol::MessageState::kScheduled);
+          EXPECT_EQ(answer.deliver_ms, kStart + 7'000);
+          EXPECT_EQ(answer.previous_id, id);
+          EXPECT_EQ(finder_.Resolve(now_, ByKey(key))->id, validate_only ? id : answer.id);
+        }
+      }
+    }
   }
 }
 

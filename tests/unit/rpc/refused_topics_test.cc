@@ -130,7 +130,6 @@ TEST_F(RefusedTopicsTest, OfAMessage) {
     cases.push_back({reason, At(topic)});
     return &cases.back().request;
   };
-  add("CONTENT_MISMATCH", "deleted")->set_key("k");
   add("REQUEST_ID_REUSED", "deleted")->set_request_id("r");
   MakeDeadLetter(add("TOPIC_FULL", "full"));
   MakeDeadLetter(add("MINUTE_FULL", "minute"));
