@@ -100,7 +100,9 @@ Rows ContentRows() {
           "A name for the message, unique in its topic, to find, move or cancel it by"),
       Row("on_conflict", "--on-conflict",
           "If the key has a pending message: fail, unless it is the same (default); replace it; "
-          "replace all but its time; replace it and only move it later",
+          "replace all but its time; replace it and only move it later; once: as fail, and a "
+          "message "
+          "that has ended counts, too",
           {Needs({"--key"})}),
       Row("max_wait", "--max-wait",
           "With push-back: not later than this after the first time it was scheduled",

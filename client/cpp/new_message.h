@@ -42,7 +42,8 @@ struct NewMessage {
 
   // The producer's name for the message. Calls can find, move, replace and cancel it by this key.
   std::string key{};
-  // What to do if the topic has a message under this key already. Default: FAIL.
+  // What to do if the topic has a pending message under this key. Default: FAIL. For a program that
+  // may replay: ONCE.
   v1::ScheduleRequest::OnConflict on_conflict = v1::ScheduleRequest::ON_CONFLICT_UNSPECIFIED;
   // With PUSH_BACK: the longest total delay, counted from acceptance. Zero: no bound.
   absl::Duration max_wait{};

@@ -56,7 +56,7 @@ func (l Local) setReschedule(request *pb.RescheduleRequest) {
 	request.When = &pb.RescheduleRequest_CivilTime{CivilTime: &pb.CivilTime{Local: l.Time, TimeZone: l.Zone}}
 }
 
-// OnConflict says what to do if the topic has a message with the same key already. ScheduleRequest in messages.proto
+// OnConflict says what to do if the topic has a pending message with the same key. ScheduleRequest in messages.proto
 // has the details.
 type OnConflict = pb.ScheduleRequest_OnConflict
 
@@ -69,6 +69,8 @@ const (
 	ConflictKeepTime = pb.ScheduleRequest_ON_CONFLICT_KEEP_TIME
 	// ConflictPushBack replaces the content, and the time only moves later, at most by MaxWait.
 	ConflictPushBack = pb.ScheduleRequest_ON_CONFLICT_PUSH_BACK
+	// ConflictOnce is for a program that may replay: as ConflictFail, but a message that has ended counts, too.
+	ConflictOnce = pb.ScheduleRequest_ON_CONFLICT_ONCE
 )
 
 // LatePolicy says what happens to a message after its time to live.
@@ -97,7 +99,7 @@ type Message struct {
 
 	// Key is the producer's name for the message. Calls find, move, replace and cancel the message by it.
 	Key string
-	// OnConflict says what to do if the key is in use.
+	// OnConflict says what to do if the key has a pending message.
 	OnConflict OnConflict
 	// MaxWait is the longest total delay with ConflictPushBack. 0: no bound.
 	MaxWait time.Duration

@@ -125,6 +125,7 @@ def line(topic: str, tube: str, job: Job) -> str:
         "topic": topic,
         # A repeat finds the key and makes no second message.
         "key": f"beanstalkd/{tube}/{job.id}",
+        "on_conflict": "ON_CONFLICT_ONCE",
         "deliver_time": f"{due}.{job.due_ns % 1_000_000_000:09}Z",
         "payload": base64.b64encode(job.body).decode(),
         "attributes": {"beanstalkd-priority": str(job.priority)}})

@@ -31,8 +31,10 @@ def jobs(server: redis.Redis, zset: str, hash_name: str) -> Iterator[tuple[bytes
 def line(topic: str, member: bytes, seconds: float, payload: bytes) -> str:
     return json.dumps({
         "topic": topic,
-        # A repeat finds the key and makes no second message. Later, the service cancels and moves the message by it.
+        # A repeat finds the key, also after the end of the message, and makes no second message. Later, the service cancels
+        # and moves the message by it.
         "key": member.decode(),
+        "on_conflict": "ON_CONFLICT_ONCE",
         "deliver_time": datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"),
         "payload": base64.b64encode(payload).decode()})
 

@@ -24,6 +24,17 @@ using storage::IndexKind;
 using storage::MessageId;
 using storage::MessageRef;
 
+namespace {
+
+// Whether the message is due at another time than the request asks for. Only a local time needs
+// this, and it means the same time in each repeat.
+bool IsOtherTime(uint64_t deliver_ms, const NewMessage& message) {
+  const uint64_t asked_ms = message.deliver_ms;
+  return deliver_ms < asked_ms || deliver_ms > asked_ms + message.options->spread_ms;
+}
+
+}  // namespace
+
 ScheduleCommands::ScheduleCommands(const delivery::ShardParts& parts, Scheduler* scheduler,
                                    MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
                                    MessageChanges* changes, const MinuteLimits* minute_limits)
@@ -233,9 +244,7 @@ absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const NewMessage& mes
   answer->accept_ms = entry.accept_ms;
   answer->old_deliver_ms = entry.old_deliver_ms;
   if (entry.previous != MessageId{}) answer->previous_id = entry.previous;
-  // Only a local time needs this, and it means the same time in each repeat.
-  answer->moved = entry.deliver_ms < message.deliver_ms ||
-                  entry.deliver_ms > message.deliver_ms + options.spread_ms;
+  answer->moved = IsOtherTime(entry.deliver_ms, message);
   return absl::OkStatus();
 }
 
@@ -243,18 +252,20 @@ absl::Status ScheduleCommands::DecideKey(base::Now now, NewMessage* message, Con
                                          AcceptedMessage* answer, Round* round) {
   const ScheduleOptions& options = *message->options;
   FoundMessage& found = conflict->found;
-  const bool live = found.kind == FoundMessage::Kind::kPending;
-  if (live && options.on_conflict == OnConflict::kFail) {
+  const bool pending = found.kind == FoundMessage::Kind::kPending;
+  const bool known = found.kind != FoundMessage::Kind::kUnknown;
+  if ((pending && options.on_conflict == OnConflict::kFail) ||
+      (known && options.on_conflict == OnConflict::kOnce)) {
     return KeepExisting(now, *message, conflict, answer, round);
   }
-  if (live) {
+  if (pending) {
     if (absl::Status status = finder_->Examine(now, &found); !status.ok()) return status;
     if (found.delivery.untouched()) return Replace(now, *message, *conflict, answer, round);
   }
   // The message has ended, or a subscriber has it or may have it. The message stays as it is, and
   // the key is free for another message.
   if (options.only_if_exists) return NothingToChangeError(options);
-  if (found.kind != FoundMessage::Kind::kUnknown) answer->previous_id = conflict->entry.id;
+  if (known) answer->previous_id = conflict->entry.id;
   return Create(now, message, answer, round);
 }
 
@@ -274,6 +285,8 @@ absl::Status ScheduleCommands::KeepExisting(base::Now now, const NewMessage& mes
     if (!status.ok()) return status;
     answer->moved =
         asked.civil_time != found.record.civil_time || asked.time_zone != found.record.time_zone;
+  } else {
+    answer->moved = IsOtherTime(answer->deliver_ms, message);
   }
   if (!options.validate_only) PutRequest(now, message, *answer, round);
   return absl::OkStatus();
@@ -304,6 +317,7 @@ MinuteLimits::Request ScheduleCommands::ReplacedTime(const ScheduleOptions& opti
   MinuteLimits::Request request = {.deliver_ms = asked_ms, .present_ms = found.key.due_ms};
   switch (options.on_conflict) {
     case OnConflict::kFail:
+    case OnConflict::kOnce:
     case OnConflict::kReplace:
       if (options.expire_ms > 0) request.latest_ms = options.expire_ms - 1;
       break;
@@ -328,7 +342,7 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   const storage::MessageRecord& old = conflict.found.record;
   const MessageId& id = conflict.found.key.id;
   DT_CHECK(conflict.found.delivery.untouched());
-  DT_CHECK(options.on_conflict != OnConflict::kFail);
+  DT_CHECK(protocol::Replaces(options.on_conflict));
   const uint64_t asked_ms =
       message.deliver_ms + Scheduler::SpreadPoint(id.epoch(), id.sequence(), options.spread_ms);
   absl::Status status = creator_.PlaceInMinute(

@@ -11,8 +11,13 @@
 
 namespace duetime::protocol {
 
-// What to do if a pending message already has the key.
-enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
+// What to do if a pending message already has the key; with kOnce also if an ended one had it last.
+enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack, kOnce };
+
+// True if the mode changes the message that has the key.
+inline bool Replaces(OnConflict on_conflict) {
+  return on_conflict != OnConflict::kFail && on_conflict != OnConflict::kOnce;
+}
 
 // The fields of a schedule request that the record does not hold. Most messages have no options.
 struct ScheduleOptions {

@@ -132,6 +132,24 @@ def _(world: World) -> None:
                                "state": anything}})
 
 
+@case("conflict.after_the_end")
+def _(world: World) -> None:
+    client, topic, schedule = keyed(world)
+    first = schedule()["message"]
+    client.cancel(key={"topic": topic, "key": "k"})
+    once = {"on_conflict": "ON_CONFLICT_ONCE"}
+    match(schedule(**once), {"outcome": "SCHEDULE_OUTCOME_UNCHANGED",
+                             "message": {"id": first["id"], "state": "STATE_CANCELLED"}})
+    error = client.refused("ALREADY_EXISTS", "CONTENT_MISMATCH", "schedule", topic=topic, key="k", payload=text("q"),
+                           delay="3600s", **once)
+    match(error, {"metadata": {"message_id": first["id"], "state": "STATE_CANCELLED"}})
+    # Without ONCE the key is free.
+    second = schedule()
+    match(second, {"outcome": "SCHEDULE_OUTCOME_CREATED", "previous_message_id": first["id"]})
+    match(client.get(key={"topic": topic, "key": "k"}), {"message": {"id": second["message"]["id"],
+                                                                     "state": "STATE_SCHEDULED"}})
+
+
 @case("conflict.replace")
 def _(world: World) -> None:
     client, _, schedule = keyed(world)

@@ -170,6 +170,14 @@ TEST(LinearTest, AnEndedMessageDoesNotKeepItsKey) {
   Operation& mismatch = other.Schedule(OnConflict::kFail, 2, kLaterMs, Answer::kMismatch, "a");
   mismatch.seen = Seen::kNothing;
   EXPECT_BAD(other);
+  History once = ended;
+  once.Schedule(OnConflict::kOnce, 1, kLaterMs, Answer::kUnchanged, "a", "0").seen =
+      Seen::kCancelled;
+  once.Schedule(OnConflict::kOnce, 2, kLaterMs, Answer::kMismatch, "a").seen = Seen::kNothing;
+  EXPECT_GOOD(once);
+  once = ended;
+  once.Schedule(OnConflict::kOnce, 1, kLaterMs, Answer::kCreated, "b", "0").previous_id = "a";
+  EXPECT_BAD(once);
   ended.Schedule(OnConflict::kFail, 1, kLaterMs, Answer::kCreated, "b", "0").previous_id = "a";
   EXPECT_GOOD(End(ended, "b"));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "client/cpp/channel.h"
@@ -181,14 +182,17 @@ class Caller {
   bool Schedule() {
     static constexpr v1::ScheduleRequest::OnConflict kModes[] = {
         v1::ScheduleRequest::ON_CONFLICT_FAIL, v1::ScheduleRequest::ON_CONFLICT_REPLACE,
-        v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME, v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK};
-    const auto mode = static_cast<size_t>(random_() % 4);
+        v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME, v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK,
+        v1::ScheduleRequest::ON_CONFLICT_ONCE};
+    const auto mode = static_cast<size_t>(random_() % std::size(kModes));
     const Recorder::Content content = random_() % 3 == 0
                                           ? recorder_->UsedContent(key_, RandomTime(), &random_)
                                           : recorder_->NewContent(key_, RandomTime());
     operation_.kind = Kind::kSchedule;
     operation_.on_conflict = static_cast<OnConflict>(mode);
-    operation_.only_if_exists = mode != 0 && random_() % 5 == 0;
+    const bool replaces =
+        operation_.on_conflict != OnConflict::kFail && operation_.on_conflict != OnConflict::kOnce;
+    operation_.only_if_exists = replaces && random_() % 5 == 0;
     operation_.content = content.number;
     operation_.deliver_ms = content.deliver_ms;
     v1::ScheduleRequest request;

@@ -34,6 +34,8 @@ const char* Name(OnConflict on_conflict) {
       return " or keep time";
     case OnConflict::kPushBack:
       return " or push back";
+    case OnConflict::kOnce:
+      return " once";
   }
   return "";
 }

@@ -13,7 +13,7 @@ namespace duetime::linear {
 
 enum class Kind : uint8_t { kSchedule, kReschedule, kCancel, kGet, kDeliver, kAck, kNack };
 
-enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
+enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack, kOnce };
 
 enum class Answer : uint8_t {
   // No answer: the operation took effect at any time until the daemon was dead, or never.

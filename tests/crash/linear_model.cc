@@ -80,9 +80,12 @@ class Decided {
 
   void Schedule() {
     Message* const message = target();
-    // After its end a message does not keep its key.
+    // After its end a message keeps its key for ONCE only.
     const bool live = message != nullptr && Pending(*message);
-    if (live && operation_.on_conflict == OnConflict::kFail) return ScheduleOrFail(message);
+    const bool once = message != nullptr && operation_.on_conflict == OnConflict::kOnce;
+    if (once || (live && operation_.on_conflict == OnConflict::kFail)) {
+      return ScheduleOrFail(message);
+    }
     if (live && !message->touched) return Replace(message);
     if (operation_.only_if_exists) {
       if (Told(Answer::kNothingToReplace)) Emit();

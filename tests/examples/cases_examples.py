@@ -128,6 +128,10 @@ def auto_review(world: World) -> None:
     eventually(lambda: world.get(topic, "review-17").state == pb.Message.STATE_ACKED, "the automatic review is settled")
     shop.type("review 17 1")
     shop.expect("^order 17: 1 stars by the buyer; the automatic review was not cancelled: OUTCOME_SETTLED")
+    # Nor does a report after the end make a second review.
+    shop.type("delivered 17")
+    shop.expect(r"^order 17: automatic review at .* \(was reported before\)")
+    equal(world.pending(topic), [], "the pending reviews")
     shop.end()
 
 
@@ -262,13 +266,18 @@ def outbox(world: World) -> None:
     connection.execute("""
         CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
           $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN OLD; END $$;
-        CREATE TRIGGER wait BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION wait();
-        SELECT pg_advisory_lock(1)""")
-    relay = world.start("python3", program, "relay")
-    first = eventually(lambda: world.pending(topic), "the message of the first order")[0]
-    relay.kill()
-    connection.execute("SELECT pg_advisory_unlock(1)")
-    equal(rows(), 1, "the rows after the crash")
+        CREATE TRIGGER wait BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION wait()""")
+
+    def crash() -> pb.Message:
+        connection.execute("SELECT pg_advisory_lock(1)")
+        relay = world.start("python3", program, "relay")
+        message = eventually(lambda: world.pending(topic), "the message of the order")[0]
+        relay.kill()
+        connection.execute("SELECT pg_advisory_unlock(1)")
+        equal(rows(), 1, "the rows after the crash")
+        return message
+
+    first = crash()
     off = abs(span(first) - timedelta(minutes=30))
     check(off < timedelta(seconds=30), f"the time-out is off by {off} from 30 minutes")
 
@@ -284,3 +293,14 @@ def outbox(world: World) -> None:
     equal(sorted(one.key for one in world.pending(topic)), ["order-1", "order-2"], "the keys of the messages")
     message = world.client.get(first.id, full=True).message
     equal(json.loads(message.payload), {"order": 1}, "the payload")
+    relay.kill()
+
+    # The message of an order has ended when the next relay schedules it again, more than an hour later.
+    for one in world.pending(topic):
+        world.client.cancel(one.id)
+    world.output("python3", program, "order", "3")
+    world.client.cancel(crash().id)
+    connection.execute("UPDATE outbox SET request_id = gen_random_uuid()")
+    relay = world.start("python3", program, "relay")
+    relay.expect("^relayed order-3$")
+    equal(world.pending(topic), [], "the messages after their end")

@@ -48,6 +48,14 @@ def import_twice(world: World, script: str) -> None:
     check(f"scheduled 0 messages, {JOBS} were there already, 0 lines refused" in second, f"the second import printed:\n{second}")
 
 
+def import_after_the_end(world: World, topic: str, script: str) -> None:
+    """The services have cancelled all messages."""
+    shell(world, f"duetime bulk cancel {topic} --all --wait")
+    again = shell(world, script.replace("duetime import -", "(echo && echo && cat) | duetime import -"))
+    check(f"scheduled 0 messages, {JOBS} were there already" in again, f"the import after the end printed:\n{again}")
+    equal(world.pending(topic), [], "the pending messages")
+
+
 def check_messages(world: World, topic: str, key: str) -> None:
     """Every message has its time, and the payload of one is as it was. `key` has a place for the number."""
     times = {message.key: moment(message.deliver_time) for message in world.pending(topic)}
@@ -77,6 +85,7 @@ def postgresql(world: World) -> None:
             copy.write_row((0, "done", DUE, "done"))
     import_twice(world, documented("psql"))
     check_messages(world, "jobs", "job-{}")
+    import_after_the_end(world, "jobs", documented("psql"))
 
 
 @case("migrate.redis")
@@ -91,6 +100,7 @@ def redis_zset(world: World) -> None:
     url = shlex.quote(f"unix://{server.socket}")
     import_twice(world, f"python3 redis_zset.py redis delayed payloads --url {url} | duetime import -")
     check_messages(world, "redis", "job-{}")
+    import_after_the_end(world, "redis", f"python3 redis_zset.py redis delayed payloads --url {url} | duetime import -")
     import_twice(world, f"python3 redis_zset.py redis-ms delayed-ms payloads --url {url} --milliseconds | duetime import -")
     check_messages(world, "redis-ms", "job-{}")
 
@@ -155,6 +165,8 @@ def beanstalkd_binlog(world: World) -> None:
     server.stop()
     import_twice(world, f"./beanstalkd.py beanstalkd-binlog mail --binlog {shlex.quote(server.binlog)} | duetime import -")
     check_beanstalkd(world, "beanstalkd-binlog", begin, time.time(), late_max=0)
+    import_after_the_end(world, "beanstalkd-binlog",
+                         f"./beanstalkd.py beanstalkd-binlog mail --binlog {shlex.quote(server.binlog)} | duetime import -")
 
 
 @case("migrate.beanstalkd.server")

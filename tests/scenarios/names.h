@@ -51,7 +51,8 @@ inline const std::map<std::string, protocol::OnConflict> kConflicts = {
     {"fail", protocol::OnConflict::kFail},
     {"replace", protocol::OnConflict::kReplace},
     {"keep-time", protocol::OnConflict::kKeepTime},
-    {"push-back", protocol::OnConflict::kPushBack}};
+    {"push-back", protocol::OnConflict::kPushBack},
+    {"once", protocol::OnConflict::kOnce}};
 
 inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
   static const std::map<storage::DeadLetterReason, std::string> kReasons = {

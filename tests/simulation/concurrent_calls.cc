@@ -282,8 +282,8 @@ Ask ConcurrentCalls::NewAsk(bool) {
   if (Chance(90)) ask.key = OneOf(keys_);
   if (Chance(30)) ask.request_id = absl::StrCat("request-", next_ask_ / 2);
   if (!ask.key.empty()) {
-    ask.on_conflict = static_cast<OnConflict>(Random(4));
-    ask.only_if_exists = ask.on_conflict != OnConflict::kFail && Chance(15);
+    ask.on_conflict = static_cast<OnConflict>(Random(5));
+    ask.only_if_exists = protocol::Replaces(ask.on_conflict) && Chance(15);
     if (ask.on_conflict == OnConflict::kPushBack && Chance(50)) ask.max_wait_ms = 1 + Random(5000);
   }
   Remember(ask);

@@ -287,7 +287,7 @@ void ConcurrentContract::OnCreated(const Question& question, const AcceptedMessa
 void ConcurrentContract::OnReplaced(const Ask& ask, const AcceptedMessage& answer) {
   Message& message = messages_.at(answer.id);
   const std::string name = answer.id.ToString();
-  if (ask.on_conflict == OnConflict::kFail) Violate(name + ": REPLACED although FAIL");
+  if (!protocol::Replaces(ask.on_conflict)) Violate(name + ": REPLACED although FAIL or ONCE");
   const uint64_t time_ms = answer.deliver_ms;
   const bool right = ask.on_conflict == OnConflict::kReplace
                          ? TimeFits(ask.topic, ask.deliver_ms, time_ms)

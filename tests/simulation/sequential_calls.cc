@@ -184,7 +184,8 @@ Ask SequentialCalls::NewAsk(bool in_batch) {
     // Repeats an earlier ask, perhaps with another conflict rule.
     Ask ask = OneOf(asks_);
     if (!ask.key.empty() && Chance(50)) {
-      ask.on_conflict = OneOf<OnConflict>({OnConflict::kFail, OnConflict::kReplace});
+      ask.on_conflict = OneOf<OnConflict>(
+          {OnConflict::kFail, OnConflict::kReplace, OnConflict::kOnce, OnConflict::kOnce});
       ask.only_if_exists = false;
       ask.max_wait_ms = 0;
     }
@@ -213,9 +214,10 @@ Ask SequentialCalls::NewAsk(bool in_batch) {
   }
   if (Chance(15)) ask.spread_ms = OneOf<uint64_t>({1, 10, 1000});
   if (!ask.key.empty()) {
-    ask.on_conflict = OneOf<OnConflict>(
-        {OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime, OnConflict::kPushBack});
-    ask.only_if_exists = ask.on_conflict != OnConflict::kFail && Chance(20);
+    ask.on_conflict =
+        OneOf<OnConflict>({OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime,
+                           OnConflict::kPushBack, OnConflict::kOnce});
+    ask.only_if_exists = protocol::Replaces(ask.on_conflict) && Chance(20);
     if (ask.on_conflict == OnConflict::kPushBack && Chance(50)) {
       ask.max_wait_ms = OneOf<uint64_t>({10, 1000, 10'000});
     }

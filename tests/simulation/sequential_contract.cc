@@ -116,9 +116,10 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
   if (ask.key.empty()) return Create(now, ask, std::nullopt, actual);
   Key* const key = FindKey(now, {ask.topic, ask.key});
   Message* const message = key == nullptr ? nullptr : Find(now, key->id);
-  // After its end a message does not keep its key.
+  // After its end a message keeps its key for ONCE only.
   const bool live = message != nullptr && message->pending();
-  if (live && ask.on_conflict == OnConflict::kFail) {
+  if ((live && ask.on_conflict == OnConflict::kFail) ||
+      (message != nullptr && ask.on_conflict == OnConflict::kOnce)) {
     return Existing(now, ask, *key, *message, actual);
   }
   if (live && Untouched(*message)) {

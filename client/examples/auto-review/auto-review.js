@@ -24,8 +24,8 @@ async function delivered(order) {
     ...keyOf(order),
     payload: order,
     delay: Number(values['after-ms']),
-    // The default for a key in use: the same content, which includes the delay, keeps the first message and its time.
-    onConflict: 'ON_CONFLICT_FAIL',
+    // The same content, which includes the delay, keeps the first message and its time, also after the review.
+    onConflict: 'ON_CONFLICT_ONCE',
   });
   const again = outcome === 'SCHEDULE_OUTCOME_UNCHANGED' ? ' (was reported before)' : '';
   console.log(`order ${order}: automatic review at ${message.deliverTime.toISOString()}${again}`);

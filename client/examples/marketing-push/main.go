@@ -77,9 +77,10 @@ func push(campaign string, user int, at time.Time) duetime.Message {
 		Topic:   topic,
 		Payload: []byte(fmt.Sprintf(`{"user": %d, "text": "Lunch for two at half the price"}`, user)),
 		When:    duetime.At(at),
-		// One push per campaign and user, in however many runs of this program. A request id would recognise repeats only
-		// within an hour.
-		Key: fmt.Sprintf("%s/user-%d", campaign, user),
+		// One push per campaign and user, in however many runs of this program, also after the push was sent. A request id
+		// would recognise repeats only within an hour.
+		Key:        fmt.Sprintf("%s/user-%d", campaign, user),
+		OnConflict: duetime.ConflictOnce,
 		// To stop the campaign: duetime bulk cancel pushes --label campaign=lunch
 		Labels: map[string]string{"campaign": campaign},
 		// After lunch, the push is of no use.

@@ -32,7 +32,7 @@ def relay(connection: psycopg.Connection[DictRow], client: duetime.Client) -> in
     """Hands up to BATCH rows over to duetime. Returns their number; raises the error of a row that must be tried again.
 
     A crash before the commit keeps the rows, and the next relay schedules them again. duetime recognises the request ids
-    for an hour, and the keys until a day after the end of the messages. So there is no second message."""
+    for an hour, and with ONCE the keys until a day after the end of the messages. So there is no second message."""
     with connection.transaction():
         # SKIP LOCKED lets several relays work side by side.
         rows = connection.execute("SELECT * FROM outbox WHERE refused IS NULL ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED",
@@ -56,7 +56,7 @@ def relay(connection: psycopg.Connection[DictRow], client: duetime.Client) -> in
 
 def message_of(row: DictRow) -> duetime.NewMessage:
     return duetime.NewMessage(row["topic"], row["payload"], row["deliver_time"], key=row["key"],
-                              request_id=str(row["request_id"]))
+                              on_conflict=duetime.pb.ScheduleRequest.ON_CONFLICT_ONCE, request_id=str(row["request_id"]))
 
 
 def relay_forever(connection: psycopg.Connection[DictRow], client: duetime.Client) -> None:

@@ -16,7 +16,7 @@
 // adds google.rpc.RetryInfo. An error inside an answer is a Failure (failure.proto), which holds the same. A request
 // that fails with any code but UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED has changed nothing, with one exception:
 // before OVERLOADED, a call that creates topics by use may have created them. After these three codes the outcome is
-// unknown: the change may have been made. A Schedule with a request_id can then be repeated safely.
+// unknown: the change may have been made. A Schedule with a request_id, or with ONCE, can then be repeated safely.
 //
 // Errors that every call can return, beside its own:
 //   INVALID_ARGUMENT   MALFORMED_REQUEST   the bytes are not the protobuf message of this call, a string is not UTF-8,
@@ -112,14 +112,14 @@ type MessagesClient interface {
 	// is DUE. If the topic does not exist, the server creates it, unless topics_auto_create is off. on_conflict says what
 	// happens if the topic already has a pending message with the same key. Without a request_id the call is not
 	// idempotent: a repeat after an unknown outcome may create a second message. With a key it does so only if the first
-	// one has ended.
+	// one has ended, and with ONCE not even then.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_ATTRIBUTES, PAYLOAD_TOO_LARGE, DELIVER_TIME_MISSING,
 	//	                   DELIVER_TIME_OUT_OF_RANGE (malformed, negative, or beyond the horizon, default 10 years),
 	//	                   INVALID_CIVIL_TIME, INVALID_TIME_ZONE, INVALID_KEY, INVALID_ON_CONFLICT, INVALID_REQUEST_ID,
 	//	                   INVALID_TTL, INVALID_LATE_POLICY, INVALID_SPREAD, INVALID_LABELS, INVALID_ORDERING_KEY
-	//	ALREADY_EXISTS     CONTENT_MISMATCH    the key has a pending message with other content (metadata: topic, key,
-	//	                                       message_id, state)
+	//	ALREADY_EXISTS     CONTENT_MISMATCH    the key has a pending message with other content, or with ONCE an ended
+	//	                                       one (metadata: topic, key, message_id, state)
 	//	ALREADY_EXISTS     REQUEST_ID_REUSED   the request_id was used for other content in its scope (metadata: topic;
 	//	                                       key or ordering_key, if it is a part of the scope; request_id, message_id)
 	//	NOT_FOUND          MESSAGE_NOT_FOUND   only_if_exists is set and there is no message to replace (metadata: topic,
@@ -151,7 +151,7 @@ type MessagesClient interface {
 	//
 	// If the server refuses one frame only (OVERLOADED), each message of that frame gets the error, and the stream goes
 	// on. If the stream ends with an error, each message of an unanswered frame may or may not have been accepted: repeat
-	// these frames. With request ids a repeat is safe.
+	// these frames. With request ids or ONCE a repeat is safe.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered
@@ -529,14 +529,14 @@ type MessagesServer interface {
 	// is DUE. If the topic does not exist, the server creates it, unless topics_auto_create is off. on_conflict says what
 	// happens if the topic already has a pending message with the same key. Without a request_id the call is not
 	// idempotent: a repeat after an unknown outcome may create a second message. With a key it does so only if the first
-	// one has ended.
+	// one has ended, and with ONCE not even then.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_ATTRIBUTES, PAYLOAD_TOO_LARGE, DELIVER_TIME_MISSING,
 	//	                   DELIVER_TIME_OUT_OF_RANGE (malformed, negative, or beyond the horizon, default 10 years),
 	//	                   INVALID_CIVIL_TIME, INVALID_TIME_ZONE, INVALID_KEY, INVALID_ON_CONFLICT, INVALID_REQUEST_ID,
 	//	                   INVALID_TTL, INVALID_LATE_POLICY, INVALID_SPREAD, INVALID_LABELS, INVALID_ORDERING_KEY
-	//	ALREADY_EXISTS     CONTENT_MISMATCH    the key has a pending message with other content (metadata: topic, key,
-	//	                                       message_id, state)
+	//	ALREADY_EXISTS     CONTENT_MISMATCH    the key has a pending message with other content, or with ONCE an ended
+	//	                                       one (metadata: topic, key, message_id, state)
 	//	ALREADY_EXISTS     REQUEST_ID_REUSED   the request_id was used for other content in its scope (metadata: topic;
 	//	                                       key or ordering_key, if it is a part of the scope; request_id, message_id)
 	//	NOT_FOUND          MESSAGE_NOT_FOUND   only_if_exists is set and there is no message to replace (metadata: topic,
@@ -568,7 +568,7 @@ type MessagesServer interface {
 	//
 	// If the server refuses one frame only (OVERLOADED), each message of that frame gets the error, and the stream goes
 	// on. If the stream ends with an error, each message of an unanswered frame may or may not have been accepted: repeat
-	// these frames. With request ids a repeat is safe.
+	// these frames. With request ids or ONCE a repeat is safe.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered

@@ -191,8 +191,12 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   if (!found.ok()) return found.status();
   const catalog::Topic* const topic = *found;
   const TopicSettings defaults;
-  absl::Status status =
-      ApplyTopicSettings(topic == nullptr ? defaults : topic->settings, index, valid);
+  const TopicSettings& settings = topic == nullptr ? defaults : topic->settings;
+  absl::Status status = ApplyTopicSettings(settings, index, valid);
+  if (!status.ok()) return status;
+  const uint64_t retention_ms = settings.tombstone_retention_ms.value_or(
+      context_->node_options.limits.tombstone_retention_ms);
+  status = CheckOnce(retention_ms, index, *valid);
   if (!status.ok()) return status;
   const bool check = IsCheck(*valid);
   const bool dead_letters = valid->late_policy == storage::LatePolicy::kDeadLetter && !check;

@@ -87,6 +87,9 @@ absl::Status ValidateConflict(const v1::ScheduleRequest& request, const RequestL
     case Proto::ON_CONFLICT_PUSH_BACK:
       valid->on_conflict = OnConflict::kPushBack;
       break;
+    case Proto::ON_CONFLICT_ONCE:
+      valid->on_conflict = OnConflict::kOnce;
+      break;
     default:
       return Invalid(kReason, FieldPath(index, "on_conflict"),
                      absl::StrCat("unknown value ", request.on_conflict()),
@@ -96,7 +99,7 @@ absl::Status ValidateConflict(const v1::ScheduleRequest& request, const RequestL
     return Invalid(kReason, FieldPath(index, "on_conflict"), "only with a key");
   }
   valid->only_if_exists = request.only_if_exists();
-  if (valid->only_if_exists && (valid->key.empty() || valid->on_conflict == OnConflict::kFail)) {
+  if (valid->only_if_exists && (valid->key.empty() || !protocol::Replaces(valid->on_conflict))) {
     return Invalid(kReason, FieldPath(index, "only_if_exists"),
                    "only with a key and REPLACE, KEEP_TIME or PUSH_BACK");
   }
@@ -234,6 +237,14 @@ absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidS
                    "DROP and DEAD_LETTER need a ttl or an expire_time");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOnce(uint64_t tombstone_retention_ms, int index, const ValidSchedule& valid) {
+  const bool once = !valid.plain && valid.on_conflict == protocol::OnConflict::kOnce;
+  if (!once || tombstone_retention_ms > 0) return absl::OkStatus();
+  return Invalid("INVALID_ON_CONFLICT", FieldPath(index, "on_conflict"),
+                 "ONCE needs a tombstone_retention of the topic, which is 0: the server would not "
+                 "know the message after its end");
 }
 
 absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,

@@ -77,6 +77,9 @@ absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestL
 // ttl_ms and late_policy, also of a plain request.
 absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidSchedule* valid);
 
+// INVALID_ON_CONFLICT for ONCE in a topic without tombstones.
+absl::Status CheckOnce(uint64_t tombstone_retention_ms, int index, const ValidSchedule& valid);
+
 // INVALID_LABELS. Appends the labels to `valid`.
 absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string>& labels,
                             size_t labels_max, const std::string& field,

@@ -53,6 +53,8 @@ TEST(ArgumentsTest, Messages) {
        "seconds: 3600 "
        "} only_if_exists: true request_id: 'r' validate_only: true",
        once},
+      {"schedule t --in 1s --key k --on-conflict once",
+       "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: ON_CONFLICT_ONCE", once},
       {"schedule t --in 1s --key k --on-conflict keep-time",
        "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: ON_CONFLICT_KEEP_TIME", once},
       {"schedule t --local '2026-12-24 18:00' --tz Europe/Berlin --label a=1 --label b=2 --ttl 5m "

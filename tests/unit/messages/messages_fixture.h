@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/base/error.h"
 #include "server/delivery/dispatcher.h"
 #include "server/messages/message_commands.h"
 #include "server/protocol/commands.h"
@@ -70,6 +71,23 @@ class MessagesFixture : public test::ShardPartsTest {
     EXPECT_EQ(reply.accepted.size(), reply.status.ok() ? 1u : 0u);
     if (reply.accepted.empty()) reply.accepted.emplace_back().status = reply.status;
     return std::move(reply.accepted[0]);
+  }
+  static protocol::ScheduleOptions Keyed(
+      protocol::OnConflict on_conflict = protocol::OnConflict::kFail,
+      const std::string& key = "a") {
+    protocol::ScheduleOptions options;
+    options.key = key;
+    options.on_conflict = on_conflict;
+    return options;
+  }
+  // With the content of the payload, as in Message.
+  protocol::AcceptedMessage Schedule(const std::string& payload, uint64_t delay_ms,
+                                     const protocol::ScheduleOptions& options) {
+    return Schedule(Message(payload, delay_ms, &options));
+  }
+  static std::string ReasonOf(const protocol::AcceptedMessage& answer) {
+    const auto detail = base::GetErrorDetail(answer.status);
+    return detail.has_value() ? detail->reason : "";
   }
   storage::MessageId Scheduled(uint64_t delay_ms = 60'000) {
     return Schedule(Message("p", delay_ms)).id;

@@ -22,34 +22,10 @@ using protocol::AcceptedMessage;
 using protocol::OnConflict;
 using protocol::ScheduleOptions;
 using protocol::ScheduleOutcome;
-using storage::EndState;
 using storage::MessageId;
 
 class ScheduleCommandsTest : public MessagesFixture {
  protected:
-  static ScheduleOptions Keyed(OnConflict on_conflict = OnConflict::kFail,
-                               const std::string& key = "a") {
-    ScheduleOptions options;
-    options.key = key;
-    options.on_conflict = on_conflict;
-    return options;
-  }
-  AcceptedMessage Schedule(const std::string& payload, uint64_t delay_ms,
-                           const ScheduleOptions& options) {
-    return MessagesFixture::Schedule(Message(payload, delay_ms, &options));
-  }
-  void End(const MessageId& id, EndState how) {
-    FoundMessage found;
-    ASSERT_TRUE(finder_.Find(now_, id, &found).ok());
-    ASSERT_TRUE(finder_.Examine(now_, &found).ok());
-    ASSERT_TRUE(changes_.End(now_, found, how, /*redelivery_stopped=*/false).ok());
-    Commit();
-  }
-  static std::string ReasonOf(const AcceptedMessage& answer) {
-    const auto detail = base::GetErrorDetail(answer.status);
-    return detail.has_value() ? detail->reason : "";
-  }
-
   // Takes the open batch, which is then on its way.
   scheduler::PendingWrites::Batch Take() {
     auto batch = writes_.Take();
@@ -244,39 +220,6 @@ TEST_F(ScheduleCommandsTest, AnAnswerTellsWhenTheMessageChanged) {
   }
 }
 
-// All but ONCE, whatever the end was.
-TEST_F(ScheduleCommandsTest, AKeyIsFreeWhenItsMessageHasEnded) {
-  for (const auto end : {EndState::kAcked, EndState::kCancelled, EndState::kExpired,
-                         EndState::kDeadLettered, EndState::kSkipped, EndState::kDropped}) {
-    for (const auto on_conflict :
-         {OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime, OnConflict::kPushBack}) {
-      for (const char* const payload : {"one", "two"}) {
-        const std::string key =
-            absl::StrCat(static_cast<int>(end), "-", static_cast<int>(on_conflict), "-", payload);
-        SCOPED_TRACE(key);
-        const MessageId id = Schedule("one", 5'000, Keyed(OnConflict::kFail, key)).id;
-        End(id, end);
-        ScheduleOptions options = Keyed(on_conflict, key);
-        if (on_conflict != OnConflict::kFail) {
-          options.only_if_exists = true;
-          EXPECT_EQ(ReasonOf(Schedule(payload, 7'000, options)), "MESSAGE_NOT_FOUND");
-          options.only_if_exists = false;
-        }
-        for (const bool validate_only : {true, false}) {
-          options.validate_only = validate_only;
-          const AcceptedMessage answer = Schedule(payload, 7'000, options);
-          ASSERT_TRUE(answer.status.ok()) << answer.status;
-          EXPECT_EQ(answer.outcome, ScheduleOutcome::kCreated);
-          EXPECT_EQ(answer.state, protocol::MessageState::kScheduled);
-          EXPECT_EQ(answer.deliver_ms, kStart + 7'000);
-          EXPECT_EQ(answer.previous_id, id);
-          EXPECT_EQ(finder_.Resolve(now_, ByKey(key))->id, validate_only ? id : answer.id);
-        }
-      }
-    }
-  }
-}
-
 TEST_F(ScheduleCommandsTest, ARepeatedRequestGetsTheFirstAnswer) {
   ScheduleOptions options;
   options.request_id = "r";
@@ -439,8 +382,9 @@ TEST_F(ScheduleCommandsTest, AMoveTakesABoundedNumberOfChangesAndBytes) {
 TEST_F(ScheduleCommandsTest, AMergedChangeIsAnsweredAsIfItCameAlone) {
   std::mt19937_64 random(test::TestSeed(11));
   const auto any = [&random](uint64_t below) { return random() % below; };
-  const OnConflict conflicts[] = {OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime,
-                                  OnConflict::kPushBack, OnConflict::kPushBack};
+  const OnConflict conflicts[] = {OnConflict::kFail,     OnConflict::kReplace,
+                                  OnConflict::kKeepTime, OnConflict::kPushBack,
+                                  OnConflict::kPushBack, OnConflict::kOnce};
   constexpr uint64_t kDelays[] = {0, 1'000, 5'000, 9'000, 60'000};
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
@@ -461,7 +405,7 @@ TEST_F(ScheduleCommandsTest, AMergedChangeIsAnsweredAsIfItCameAlone) {
         const uint64_t delay_ms = kDelays[any(std::size(kDelays))];
         const bool push_back = options.on_conflict == OnConflict::kPushBack;
         const bool replace = options.on_conflict == OnConflict::kReplace;
-        options.only_if_exists = any(4) == 0;
+        options.only_if_exists = protocol::Replaces(options.on_conflict) && any(4) == 0;
         options.validate_only = any(8) == 0;
         if (push_back && any(3) == 0) options.max_wait_ms = 1 + any(20'000);
         if (replace && any(3) == 0) options.expire_ms = now_.wall_ms + delay_ms + 1'000;

@@ -142,6 +142,34 @@ TEST_F(KeysTest, OtherContentIsRefused) {
                                           {"state", "STATE_SCHEDULED"}}));
 }
 
+// The default of the server, or the setting of the topic.
+TEST_F(KeysTest, OnceIsRefusedWhereEndedMessagesAreForgotten) {
+  node_options_.limits.tombstone_retention_ms = 0;
+  Start();
+  v1::CreateTopicRequest keeps;
+  keeps.mutable_topic()->set_name("keeps");
+  keeps.mutable_topic()->mutable_settings()->mutable_tombstone_retention()->set_seconds(60);
+  v1::CreateTopicRequest forgets;
+  forgets.mutable_topic()->set_name("forgets");
+  forgets.mutable_topic()->mutable_settings()->mutable_tombstone_retention();
+  for (const v1::CreateTopicRequest& create : {keeps, forgets}) {
+    v1::CreateTopicResponse created;
+    ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), create, &created).ok());
+  }
+  const std::pair<std::string, std::string> cases[] = {
+      {"orders", "INVALID_ON_CONFLICT"}, {"forgets", "INVALID_ON_CONFLICT"}, {"keeps", ""}};
+  for (const auto& [topic, reason] : cases) {
+    SCOPED_TRACE(topic);
+    v1::ScheduleRequest request = Keyed("k", "one", 100);
+    request.set_topic(topic);
+    v1::ScheduleResponse response;
+    EXPECT_TRUE(Schedule(request, &response).ok());
+    request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_ONCE);
+    const grpc::Status status = Schedule(request, &response);
+    EXPECT_EQ(status.ok() ? "" : ReasonOf(status), reason);
+  }
+}
+
 TEST_F(KeysTest, ReplacesKeepsTheTimeAndPushesBack) {
   Start();
   const v1::ScheduleResponse first = MustAccept(Keyed("k", "one", 100));

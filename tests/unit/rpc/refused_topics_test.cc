@@ -130,6 +130,9 @@ TEST_F(RefusedTopicsTest, OfAMessage) {
     cases.push_back({reason, At(topic)});
     return &cases.back().request;
   };
+  v1::ScheduleRequest* once = add("CONTENT_MISMATCH", "deleted");
+  once->set_key("k");
+  once->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_ONCE);
   add("REQUEST_ID_REUSED", "deleted")->set_request_id("r");
   MakeDeadLetter(add("TOPIC_FULL", "full"));
   MakeDeadLetter(add("MINUTE_FULL", "minute"));

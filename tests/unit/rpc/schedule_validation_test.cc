@@ -199,6 +199,19 @@ std::vector<ScheduleCase> ConflictCases() {
        }},
       {"only if exists without key", "INVALID_ON_CONFLICT", "only_if_exists",
        [](R* r) { r->set_only_if_exists(true); }},
+      {"once", "OK", "", [](R* r) { Keyed(r, R::ON_CONFLICT_ONCE); }},
+      {"once without key", "INVALID_ON_CONFLICT", "on_conflict",
+       [](R* r) { r->set_on_conflict(R::ON_CONFLICT_ONCE); }},
+      {"only if exists with ONCE", "INVALID_ON_CONFLICT", "only_if_exists",
+       [](R* r) {
+         Keyed(r, R::ON_CONFLICT_ONCE);
+         r->set_only_if_exists(true);
+       }},
+      {"max wait with ONCE", "INVALID_ON_CONFLICT", "max_wait",
+       [](R* r) {
+         Keyed(r, R::ON_CONFLICT_ONCE);
+         r->mutable_max_wait()->set_seconds(1);
+       }},
       {"max wait", "OK", "",
        [](R* r) {
          Keyed(r, R::ON_CONFLICT_PUSH_BACK);

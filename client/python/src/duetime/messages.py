@@ -71,7 +71,8 @@ def set_target(request: pb.CancelRequest | pb.RescheduleRequest | pb.GetRequest 
 class _Options:
     #: The producer's name for the message: calls find, move, replace and cancel it by this.
     key: str = ""
-    #: What to do if the key has a message, for example pb.ScheduleRequest.ON_CONFLICT_REPLACE. Default: refuse.
+    #: What to do if the key has a pending message, for example pb.ScheduleRequest.ON_CONFLICT_REPLACE. Default: refuse other
+    #: content. For a program that may replay: ON_CONFLICT_ONCE.
     on_conflict: pb.ScheduleRequest.OnConflict = pb.ScheduleRequest.ON_CONFLICT_UNSPECIFIED
     #: With ON_CONFLICT_PUSH_BACK: the longest total delay.
     max_wait: timedelta | None = None

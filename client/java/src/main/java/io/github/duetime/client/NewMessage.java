@@ -105,7 +105,7 @@ public final class NewMessage {
       return this;
     }
 
-    /** Sets what happens if the topic has a message with this key already. Default: FAIL. */
+    /** Sets what happens if the topic has a pending message with this key. Default: FAIL. For a program that may replay: ONCE. */
     public Builder onConflict(ScheduleRequest.OnConflict value) {
       proto.setOnConflict(value);
       return this;

@@ -9,6 +9,7 @@ import io.github.duetime.client.Settlement;
 import io.github.duetime.client.Subscriber;
 import io.github.duetime.client.Target;
 import io.github.duetime.v1.CancelResponse;
+import io.github.duetime.v1.ScheduleRequest.OnConflict;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
@@ -37,9 +38,10 @@ public final class OrderTimeout {
 
   /** Places an order, and returns the time at which it will be cancelled. */
   private Instant place(String order) {
-    // The key makes a repeat of this call safe for as long as the message exists: it keeps the first deadline. And the payment
-    // finds the message by the key, without an id in the database.
-    NewMessage message = NewMessage.builder(TOPIC).key("order-" + order).payload(order).after(timeout).build();
+    // The key and ONCE make a repeat of this call safe until a day after the end of the message: it keeps the first deadline. And
+    // the payment finds the message by the key, without an id in the database.
+    NewMessage message = NewMessage.builder(TOPIC).key("order-" + order).onConflict(OnConflict.ON_CONFLICT_ONCE)
+        .payload(order).after(timeout).build();
     // Before the order, because a time-out without an order does no harm. An order without a time-out would stay open for ever.
     var deadline = client.schedule(message).getMessage().getDeliverTime();
     orders.putIfAbsent(order, State.OPEN);
