@@ -54,6 +54,8 @@ Row LatePolicyRow(const std::string& path);
 Row PayloadFileRow(const std::string& path);
 
 std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone);
+// How a message has ended.
+std::string EndedWord(v1::Message::State state);
 std::string ScheduledText(const v1::ScheduleRequest& request, const v1::ScheduleResponse& response,
                           const absl::TimeZone& zone);
 std::string RescheduledText(const v1::RescheduleRequest& request,

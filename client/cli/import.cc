@@ -3,6 +3,7 @@
 // The command import.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <iostream>
 #include <map>
@@ -17,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 #include "client/cli/commands.h"
@@ -24,6 +26,7 @@
 #include "client/cli/show.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/delay_client.h"
+#include "client/cpp/random_id.h"
 
 namespace duetime::cli {
 namespace {
@@ -57,6 +60,8 @@ class Importer {
         name_(input.Text("FILE")),
         topic_(input.Text("--topic")),
         dry_run_(input.Has("--dry-run")),
+        ids_(input.Has("--again") ? absl::StrCat("import-", client::RandomId().Next()) : "import"),
+        again_(input.Has("--again")),
         first_(std::max<int64_t>(input.Number("--from-line"), 1)),
         shows_progress_(!settings.json && isatty(STDERR_FILENO) != 0) {}
 
@@ -89,7 +94,7 @@ class Importer {
       const int64_t line = source->line();
       if (line < first_) continue;
       batch.bytes += std::ssize(source->text());
-      std::string request_id = absl::StrFormat("import-%d-%016x", line, HashOf(source->text()));
+      std::string request_id = absl::StrFormat("%s-%d-%016x", ids_, line, HashOf(source->text()));
       std::string json;
       v1::ScheduleRequest request;
       const absl::Status status = source->Read(&json, &request);
@@ -137,6 +142,7 @@ class Importer {
       } else if (result->request_repeated() ||
                  result->outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {
         ++unchanged_;
+        if (result->message_ended()) ++ended_states_[result->message().state()];
       } else {
         ++scheduled_;
       }
@@ -183,17 +189,40 @@ class Importer {
     if (!std::exchange(cleared_, true)) std::cerr << "\r\033[K";
   }
 
+  // How many messages have ended, by state. `format` gets the state and the number.
+  std::string EndedText(absl::string_view separator,
+                        const std::function<std::string(v1::Message::State, int64_t)>& format) {
+    std::vector<std::string> parts;
+    for (const auto& [state, count] : ended_states_) parts.push_back(format(state, count));
+    return absl::StrJoin(parts, separator);
+  }
+
   ExitCode Finish(const absl::Status& read) {
     ClearProgress();
     if (settings_.json) {
-      Print(absl::StrFormat("{\"scheduled\":%d,\"unchanged\":%d,\"refused\":%d}\n", scheduled_,
-                            unchanged_, refused_));
+      const std::string ended = EndedText(",", [](v1::Message::State state, int64_t count) {
+        return absl::StrCat("\"", v1::Message::State_Name(state), "\":", count);
+      });
+      Print(absl::StrFormat("{\"scheduled\":%d,\"unchanged\":%d,\"ended\":{%s},\"refused\":%d}\n",
+                            scheduled_, unchanged_, ended, refused_));
     } else {
-      const std::string unchanged =
+      std::string unchanged =
           unchanged_ > 0 ? absl::StrCat(", ", unchanged_, " were there already") : "";
+      if (!ended_states_.empty()) {
+        const std::string ended = EndedText(", ", [](v1::Message::State state, int64_t count) {
+          return absl::StrCat(count, " ", EndedWord(state));
+        });
+        absl::StrAppend(&unchanged, " (of these have ended: ", ended, ")");
+      }
       Print(absl::StrFormat("%s %d messages%s, %d lines refused, in %.1f s\n",
                             dry_run_ ? "dry run, nothing is changed:" : "scheduled", scheduled_,
                             unchanged, refused_, Seconds()));
+      if (!ended_states_.empty() && !again_) {
+        Print(
+            "nothing is pending for a message that has ended; --again schedules every line once "
+            "more, also if "
+            "its message is pending\n");
+      }
     }
     if (!ended_.ok()) {
       PrintError(absl::StrCat(name_, ": stopped; --from-line ", next_line_, " continues\n"));
@@ -208,6 +237,9 @@ class Importer {
   const std::string name_;
   const std::string topic_;
   const bool dry_run_;
+  // How the request ids of this run begin.
+  const std::string ids_;
+  const bool again_;
   const int64_t first_;
   const bool shows_progress_;
   const Clock::time_point start_ = Clock::now();
@@ -215,6 +247,8 @@ class Importer {
   bool cleared_ = true;
   int64_t scheduled_ = 0;
   int64_t unchanged_ = 0;
+  // How many of the unchanged messages have ended, by state.
+  std::map<v1::Message::State, int64_t> ended_states_{};
   int64_t refused_ = 0;
   // Why the import ended early, and the first line without an answer.
   absl::Status ended_;
@@ -246,8 +280,12 @@ Command ImportCommand() {
       "or --column maps them. An empty cell\nsets nothing, a payload is text, and a time is a "
       "number of seconds since 1970 or a time as on the command line.\nFiles may be compressed by "
       "gzip.\n\nEach message gets a request id from its line and the line's number, unless it "
-      "has one: to repeat\nan import within an hour makes no second message. Prints a line for "
-      "each refused message and\ngoes on. Exit code 3: lines were refused.",
+      "has one: to repeat\nan import within an hour makes no second message, not even for a "
+      "message that has ended "
+      "meanwhile, for\nexample because it was cancelled; the command says how many have. With "
+      "--again, every run "
+      "makes new\nmessages. Prints a line for each refused message and goes on. Exit code 3: lines "
+      "were refused.",
       {"orders.ndjson", "orders.ndjson.gz --topic orders --text --dry-run",
        "orders.ndjson --from-line 20001",
        "users.csv --topic digest --column key=id --column deliver_time=due --column payload=body"},
@@ -259,6 +297,9 @@ Command ImportCommand() {
        Row("", "--column",
            "FIELD=COLUMN: in CSV, the column of a field; other columns are left out",
            {Type(Row::Type::kList)}),
+       Row("", "--again",
+           "Use new request ids, to schedule the messages of an earlier import once more",
+           {Type(Row::Type::kFlag)}),
        Row("", "--from-line", "Begin with this line (CSV: this row)",
            {Type(Row::Type::kNumber), Range(1)}),
        Row("", "--dry-run", "Check every message and change nothing", {Type(Row::Type::kFlag)})},

@@ -267,11 +267,21 @@ std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone)
                       DeadLetterLines(message, zone), StatusTable(response.subscriptions(), zone));
 }
 
+std::string EndedWord(v1::Message::State state) {
+  return state == v1::Message::STATE_UNSPECIFIED ? "too long ago to know how" : WordOf(state);
+}
+
 std::string ScheduledText(const v1::ScheduleRequest& request, const v1::ScheduleResponse& response,
                           const absl::TimeZone& zone) {
   const std::string dry_run = request.validate_only() ? "dry run, nothing is changed: " : "";
   const v1::Message& message = response.message();
   const std::string time = TimeText(message.deliver_time(), zone);
+  if (response.message_ended()) {
+    return absl::StrCat(dry_run, "nothing is pending: ", message.id(),
+                        response.request_repeated() ? " of an earlier call with this request id"
+                                                    : " of an earlier call with this key",
+                        " for ", time, " has ended (", EndedWord(message.state()), ")\n");
+  }
   const std::string notes = absl::StrCat(
       response.request_repeated() ? "an earlier call with this request id did it\n" : "",
       response.minute_limit_exceeded()
@@ -291,7 +301,7 @@ std::string ScheduledText(const v1::ScheduleRequest& request, const v1::Schedule
                    " for ", time, " (", AheadText(message), ")\n", notes);
   if (!response.previous_message_id().empty()) {
     absl::StrAppend(&text, "the key was that of ", response.previous_message_id(),
-                    ", which goes its way\n");
+                    ", which stays as it is\n");
   }
   return text;
 }

@@ -71,7 +71,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Returns the message as accepted, without payload and attributes, and the outcome. The message
-  // is durable when the call returns.
+  // is durable when the call returns. If message_ended is true, the call was a repeat, and nothing
+  // is pending: the message has ended, as its state says.
   absl::StatusOr<v1::ScheduleResponse> Schedule(const NewMessage& message,
                                                 Repeat repeat = Repeat::kSafely);
   absl::StatusOr<v1::ScheduleResponse> Schedule(v1::ScheduleRequest request,

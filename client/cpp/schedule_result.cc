@@ -24,6 +24,7 @@ absl::StatusOr<v1::ScheduleResponse> FromProto(v1::ScheduleResult result) {
   response.set_previous_message_id(result.previous_message_id());
   response.set_minute_limit_exceeded(result.minute_limit_exceeded());
   response.set_request_repeated(result.request_repeated());
+  response.set_message_ended(result.message_ended());
   return response;
 }
 

@@ -84,7 +84,8 @@ func nameRequest(request *pb.ScheduleRequest) {
 }
 
 // Schedule schedules one message. When it returns without an error, the message is on the server's disk. The answer
-// holds the message, without payload and attributes, and the outcome.
+// holds the message, without payload and attributes, and the outcome. If MessageEnded is true, the call was a repeat,
+// and nothing is pending: the message has ended, as its state says.
 func (c *Client) Schedule(ctx context.Context, message Message, options ...ScheduleOption) (*pb.ScheduleResponse, error) {
 	return c.schedule(ctx, message.Proto(), options)
 }
@@ -152,6 +153,7 @@ func scheduleResult(result *pb.ScheduleResult) ScheduleResult {
 		PreviousMessageId:   result.PreviousMessageId,
 		MinuteLimitExceeded: result.MinuteLimitExceeded,
 		RequestRepeated:     result.RequestRepeated,
+		MessageEnded:        result.MessageEnded,
 	}}
 }
 

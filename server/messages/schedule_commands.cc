@@ -209,6 +209,7 @@ absl::Status ScheduleCommands::AnswerExisting(base::Now now, Conflict* conflict,
   DT_CHECK(conflict->entry.id != MessageId{});
   answer->id = conflict->entry.id;
   answer->outcome = ScheduleOutcome::kUnchanged;
+  answer->ended = found.kind != FoundMessage::Kind::kPending;
   if (found.kind == FoundMessage::Kind::kEnded) {
     answer->state = StateOf(found.tombstone.state);
     answer->deliver_ms = found.tombstone.deliver_ms;

@@ -60,6 +60,8 @@ struct AcceptedMessage {
   bool minute_limit_exceeded = false;
   // The request id was known: this is the answer to its first request.
   bool request_repeated = false;
+  // The answer is that of an earlier request, and its message has ended.
+  bool ended = false;
   // The message is due at another time than the requested one, because its minute is full or it
   // keeps its time. A local time in the request then does not apply to it.
   bool moved = false;

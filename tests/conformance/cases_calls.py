@@ -104,6 +104,19 @@ def _(world: World) -> None:
     match(error, {"metadata": {"topic": topic, "request_id": "intent-1", "message_id": first["message"]["id"]}})
 
 
+@case("schedule.repeat_after_the_end")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    request = {"topic": topic, "payload": text("p"), "delay": "3600s", "request_id": "intent-1"}
+    first = client.schedule(**request)
+    check(not client.schedule(**request).get("message_ended"), "a pending message has ended")
+    client.cancel(message_id=first["message"]["id"])
+    ended = {"request_repeated": True, "message_ended": True,
+             "message": {"id": first["message"]["id"], "state": "STATE_CANCELLED"}}
+    match(client.schedule(**request), ended)
+    match(client.schedule_batch(messages=[request])["results"], [{"ok": ended}])
+
+
 @case("schedule.own_request_ids_differ")
 def _(world: World) -> None:
     client, topic = world.client, world.new_name()
@@ -138,7 +151,7 @@ def _(world: World) -> None:
     first = schedule()["message"]
     client.cancel(key={"topic": topic, "key": "k"})
     once = {"on_conflict": "ON_CONFLICT_ONCE"}
-    match(schedule(**once), {"outcome": "SCHEDULE_OUTCOME_UNCHANGED",
+    match(schedule(**once), {"outcome": "SCHEDULE_OUTCOME_UNCHANGED", "message_ended": True,
                              "message": {"id": first["id"], "state": "STATE_CANCELLED"}})
     error = client.refused("ALREADY_EXISTS", "CONTENT_MISMATCH", "schedule", topic=topic, key="k", payload=text("q"),
                            delay="3600s", **once)

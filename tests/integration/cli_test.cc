@@ -115,6 +115,30 @@ TEST_F(CliTest, PayloadsFromArgumentFileAndStandardInput) {
   EXPECT_EQ(attributes, Json({{"a", "1"}, {"b", "x=y"}}));
 }
 
+TEST_F(CliTest, AnImportAfterACancelSaysThatNothingIsPending) {
+  const std::string lines = "{\"delay\": \"3600s\"}\n{\"delay\": \"3600s\", \"key\": \"k\"}\n";
+  const auto import = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"import", "-", "--topic", "t"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Cli(words, lines).out;
+  };
+  EXPECT_THAT(import({}), StartsWith("scheduled 2 messages, 0 lines"));
+  EXPECT_EQ(Cli({"cancel", "--topic", "t", "--key", "k"}).exit.code, 0);
+  const std::string repeat = import({});
+  EXPECT_THAT(repeat, StartsWith("scheduled 0 messages, 2 were there already (of these have "
+                                 "ended: 1 cancelled), 0 lines refused"));
+  EXPECT_THAT(repeat, HasSubstr("\nnothing is pending for a message that has ended; --again"));
+  EXPECT_EQ(import({"--json"}),
+            "{\"scheduled\":0,\"unchanged\":2,\"ended\":{\"STATE_CANCELLED\":1},\"refused\":0}\n");
+  EXPECT_EQ(Cli({"bulk", "cancel", "t", "--all", "--wait"}).exit.code, 0);
+  for (int round = 1; round <= 2; ++round) {
+    // The second round finds the key.
+    EXPECT_THAT(import({"--again"}), StartsWith(round == 1 ? "scheduled 2 messages, 0 lines"
+                                                           : "scheduled 1 messages, 1 were there"));
+    EXPECT_EQ(CliJson({"list", "t", "--all"}).size(), static_cast<size_t>(round + 1));
+  }
+}
+
 TEST_F(CliTest, ImportSchedulesEachLineOnce) {
   const std::string lines =
       "{\"topic\": \"t\", \"payload\": \"aGVsbG8=\", \"delay\": \"3600s\"}\n\n"
@@ -136,7 +160,7 @@ TEST_F(CliTest, ImportSchedulesEachLineOnce) {
     EXPECT_EQ(pending(), 2u) << "a repeat makes no second message";
   }
   const RunResult repeat = Cli({"import", "-", "--topic", "t", "--json"}, lines);
-  EXPECT_EQ(repeat.out, "{\"scheduled\":0,\"unchanged\":2,\"refused\":2}\n");
+  EXPECT_EQ(repeat.out, "{\"scheduled\":0,\"unchanged\":2,\"ended\":{},\"refused\":2}\n");
   const RunResult json = Cli({"import", "-", "--topic", "t", "--json"}, "{\"delay\": \"-1s\"}\n");
   EXPECT_EQ(Json::parse(json.err)["error"]["reason"], "DELIVER_TIME_OUT_OF_RANGE") << json.err;
   EXPECT_EQ(Json::parse(json.out)["refused"], 1);

@@ -109,6 +109,7 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
     AcceptedMessage expected = request->second.answer;
     const Message* const message = Find(now, expected.id);
     expected.state = message == nullptr ? MessageState::kUnspecified : StateOf(now, *message);
+    expected.ended = message == nullptr || !message->pending();
     expected.revision = message == nullptr ? 0 : message->revision;
     expected.update_ms = message == nullptr || !message->pending() ? 0 : message->update_ms;
     return CompareAccepted(expected, actual);
@@ -147,6 +148,7 @@ void SequentialContract::Existing(base::Now now, const Ask& ask, const Key& key,
   expected.id = message.id;
   expected.state = StateOf(now, message);
   expected.outcome = ScheduleOutcome::kUnchanged;
+  expected.ended = !message.pending();
   expected.deliver_ms = expected.old_deliver_ms = message.deliver_ms;
   expected.accept_ms = message.accept_ms;
   expected.revision = message.revision;
@@ -256,6 +258,7 @@ void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
   Same("schedule: outcome", expected.outcome, actual.outcome);
   Same("schedule: id", expected.id, actual.id);
   Same("schedule: state", expected.state, actual.state);
+  Same("schedule: ended", expected.ended, actual.ended);
   Same("schedule: deliver_ms", expected.deliver_ms, actual.deliver_ms);
   Same("schedule: accept_ms", expected.accept_ms, actual.accept_ms);
   Same("schedule: revision", expected.revision, actual.revision);

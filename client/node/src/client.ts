@@ -86,7 +86,10 @@ export class Client {
 
   // ---- Messages
 
-  /** Returns the message as accepted, without payload and attributes, and the outcome. The message is durable then. */
+  /**
+   * Returns the message as accepted, without payload and attributes, and the outcome. The message is durable then. If `messageEnded` is
+   * true, the call was a repeat, and nothing is pending: the message has ended, as its state says.
+   */
   schedule(message: NewMessage, options: ScheduleOptions = {}): Promise<types.ScheduleResponse> {
     const { repeat = 'safely' } = options;
     return this.caller.call('Schedule', repeat === 'safely' ? withRequestId(message) : message, onUnavailable(repeat), options);

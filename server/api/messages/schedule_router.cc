@@ -311,6 +311,7 @@ void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMes
   }
   answer->set_minute_limit_exceeded(accepted.minute_limit_exceeded);
   answer->set_request_repeated(accepted.request_repeated);
+  answer->set_message_ended(accepted.ended);
 }
 
 absl::Status ScheduleRouter::FillResponse(const ScheduleJob& job,

@@ -106,16 +106,18 @@ TEST_F(DelayClientTest, BatchResultsAreInOrderAMessageOrAnErrorEach) {
       "results { message { id: 'a' } outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: "
       "'before' "
       "minute_limit_exceeded: "
-      "true request_repeated: true old_deliver_time { seconds: 1 } } results { error { code: 3 } } "
+      "true request_repeated: true message_ended: true old_deliver_time { seconds: 1 } } results { "
+      "error { code: 3 } } "
       "results { }");
   const std::vector<NewMessage> batch = {{.topic = "a"}, {.topic = "b"}, {.request_id = "mine"}};
   const auto results = client_->ScheduleBatch(batch);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 3u);
-  EXPECT_TRUE(IsProto(
-      *(*results)[0],
-      "message { id: 'a' } outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: 'before' "
-      "minute_limit_exceeded: true request_repeated: true old_deliver_time { seconds: 1 }"));
+  EXPECT_TRUE(
+      IsProto(*(*results)[0],
+              "message { id: 'a' } outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: 'before' "
+              "minute_limit_exceeded: true request_repeated: true message_ended: true "
+              "old_deliver_time { seconds: 1 }"));
   EXPECT_EQ((*results)[1].status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ((*results)[2].status().code(), StatusCode::kInternal);
   const auto seen = server_.Seen<v1::ScheduleBatchRequest>().at(0);

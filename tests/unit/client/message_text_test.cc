@@ -115,7 +115,7 @@ TEST(ScheduledTextTest, EveryOutcome) {
       {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED",
        "scheduled id1 for " + due + " (in 1m30s)\n"},
       {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: 'id0'",
-       "scheduled id1 for " + due + " (in 1m30s)\nthe key was that of id0, which goes its way\n"},
+       "scheduled id1 for " + due + " (in 1m30s)\nthe key was that of id0, which stays as it is\n"},
       {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED minute_limit_exceeded: true",
        "scheduled id1 for " + due +
            " (in 1m30s)\nits minute has more messages than the topic should have there\n"},
@@ -131,8 +131,20 @@ TEST(ScheduledTextTest, EveryOutcome) {
       {MessageProto("update_time { seconds: 60 }") +
            "outcome: SCHEDULE_OUTCOME_REPLACED old_deliver_time { seconds: 80 }",
        "replaced id1: now for " + due + " (in 30s), it was for 1970-01-01T00:01:20.000+00:00\n"},
-      {MessageProto("state: STATE_ACKED") + "outcome: SCHEDULE_OUTCOME_UNCHANGED",
-       "unchanged: id1 for " + due + " is there already (acked)\n"},
+      {MessageProto("state: STATE_DUE") + "outcome: SCHEDULE_OUTCOME_UNCHANGED",
+       "unchanged: id1 for " + due + " is there already (due)\n"},
+      {MessageProto("state: STATE_ACKED") +
+           "outcome: SCHEDULE_OUTCOME_UNCHANGED message_ended: true",
+       "nothing is pending: id1 of an earlier call with this key for " + due +
+           " has ended (acked)\n"},
+      {MessageProto("state: STATE_CANCELLED") +
+           "outcome: SCHEDULE_OUTCOME_CREATED request_repeated: true message_ended: true",
+       "nothing is pending: id1 of an earlier call with this request id for " + due +
+           " has ended (cancelled)\n"},
+      {MessageProto("state: STATE_UNSPECIFIED") +
+           "outcome: SCHEDULE_OUTCOME_CREATED request_repeated: true message_ended: true",
+       "nothing is pending: id1 of an earlier call with this request id for " + due +
+           " has ended (too long ago to know how)\n"},
   };
   for (const auto& [response, text] : cases) {
     EXPECT_EQ(ScheduledText({}, ParseProto<v1::ScheduleResponse>(response), kUtc), text);

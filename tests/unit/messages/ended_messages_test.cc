@@ -91,6 +91,7 @@ TEST_F(EndedMessagesTest, OnceComparesWithAMessageThatHasEndedToo) {
       const AcceptedMessage same = Schedule("one", 7'000, options);
       EXPECT_EQ(same.outcome, ScheduleOutcome::kUnchanged);
       EXPECT_EQ(same.id, first.id);
+      EXPECT_EQ(same.ended, one.end.has_value());
       EXPECT_EQ(same.deliver_ms, kStart + 5'000);
       EXPECT_EQ(same.state,
                 one.end.has_value() ? StateOf(*one.end) : protocol::MessageState::kScheduled);
@@ -109,6 +110,40 @@ TEST_F(EndedMessagesTest, OnceComparesWithAMessageThatHasEndedToo) {
     const AcceptedMessage later = Schedule("two", 5'000, Keyed(OnConflict::kOnce, one.state));
     EXPECT_EQ(ReasonOf(later), one.end.has_value() ? "" : "CONTENT_MISMATCH");
   }
+}
+
+// The answer is that of the first request, and says what became of its message since.
+TEST_F(EndedMessagesTest, ARepeatByRequestIdSaysThatTheMessageHasEnded) {
+  for (const auto end : {EndState::kAcked, EndState::kCancelled, EndState::kExpired,
+                         EndState::kDeadLettered, EndState::kSkipped, EndState::kDropped}) {
+    for (const char* const key : {"", "k"}) {
+      ScheduleOptions options = Keyed(OnConflict::kFail, key);
+      options.request_id = absl::StrCat("r", static_cast<int>(end));
+      const AcceptedMessage first = Schedule("one", 5'000, options);
+      EXPECT_FALSE(first.ended);
+      EXPECT_FALSE(Schedule("one", 5'000, options).ended);
+      End(first.id, end);
+      const AcceptedMessage again = Schedule("one", 5'000, options);
+      EXPECT_EQ(again.id, first.id);
+      EXPECT_TRUE(again.request_repeated);
+      EXPECT_TRUE(again.ended);
+      EXPECT_EQ(again.state, StateOf(end));
+    }
+  }
+}
+
+TEST_F(EndedMessagesTest, ARepeatSaysThatItsMessageHasEndedAlsoAfterItsTombstone) {
+  protocol::TopicCommand topic;
+  topic.topic = kTopic;
+  topic.tombstone_retention_ms = 0;
+  dispatcher_.SetTopic(now_, topic);
+  ScheduleOptions options;
+  options.request_id = "r";
+  End(Schedule("one", 5'000, options).id, EndState::kCancelled);
+  Pass(10);
+  const AcceptedMessage again = Schedule("one", 5'000, options);
+  EXPECT_TRUE(again.ended);
+  EXPECT_EQ(again.state, protocol::MessageState::kUnspecified);
 }
 
 }  // namespace

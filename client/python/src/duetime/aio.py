@@ -71,7 +71,8 @@ class AsyncClient:
 
     async def schedule(self, message: NewMessage | pb.ScheduleRequest, *, repeat: bool = True) -> pb.ScheduleResponse:
         """Schedules a message, which is on disk when this returns. With `repeat`, a message without a request id gets a
-        random one, and the call is made again after UNAVAILABLE; there is one message."""
+        random one, and the call is made again after UNAVAILABLE; there is one message. If `message_ended` of the answer is
+        true, the call was a repeat, and nothing is pending: the message has ended, as its state says."""
         request = schedule_request(message, named=repeat)
         return await self._call("Schedule", request, pb.ScheduleResponse, repeat=repeat)
 

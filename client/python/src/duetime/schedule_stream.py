@@ -26,7 +26,7 @@ def result_of(item: pb.ScheduleResult) -> Result:
         return errors.from_item(item.error)
     response = pb.ScheduleResponse(message=item.message, outcome=item.outcome, previous_message_id=item.previous_message_id,
                                    minute_limit_exceeded=item.minute_limit_exceeded,
-                                   request_repeated=item.request_repeated)
+                                   request_repeated=item.request_repeated, message_ended=item.message_ended)
     if item.HasField("old_deliver_time"):
         response.old_deliver_time.CopyFrom(item.old_deliver_time)
     return response

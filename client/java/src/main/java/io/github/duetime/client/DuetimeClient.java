@@ -99,7 +99,10 @@ public final class DuetimeClient implements AutoCloseable {
     return schedule(message, Repeat.SAFELY);
   }
 
-  /** Schedules a message. Returns it as accepted, without payload and attributes, and the outcome. */
+  /**
+   * Schedules a message. Returns it as accepted, without payload and attributes, and the outcome. If {@code messageEnded} is true, the
+   * call was a repeat, and nothing is pending: the message has ended, as its state says.
+   */
   public ScheduleResponse schedule(NewMessage message, Repeat repeat) {
     return Caller.await(scheduleAsync(message, repeat));
   }
@@ -329,7 +332,8 @@ public final class DuetimeClient implements AutoCloseable {
         .setOutcome(result.getOutcome())
         .setPreviousMessageId(result.getPreviousMessageId())
         .setMinuteLimitExceeded(result.getMinuteLimitExceeded())
-        .setRequestRepeated(result.getRequestRepeated());
+        .setRequestRepeated(result.getRequestRepeated())
+        .setMessageEnded(result.getMessageEnded());
     if (result.hasOldDeliverTime()) response.setOldDeliverTime(result.getOldDeliverTime());
     return ItemResult.of(response.build());
   }
