@@ -184,6 +184,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
 
   storage::RocksDbStoreOptions options = StoreOptionsOf(config.store, loaded.init, in_cell);
   options.now_ms = clock.Read().wall_ms;
+  options.own_file = config.audit.audit_log;
   if (in_cell) {
     if (absl::Status status = storage::TakeFetched(config.store.data_dir); !status.ok()) {
       return CannotOpen(status);

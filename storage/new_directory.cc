@@ -7,22 +7,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "storage/data_directory.h"
 #include "storage/file_system.h"
 
 namespace duetime::storage {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Empty but for lost+found, which a fresh ext4 file system has at its top.
-bool HoldsNothing(const std::string& directory) {
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  while (!error && entry != fs::directory_iterator() && entry->path().filename() == "lost+found") {
-    entry.increment(error);
-  }
-  return !error && entry == fs::directory_iterator();
-}
 
 }  // namespace
 
@@ -37,10 +28,8 @@ absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const std::st
         absl::StrCat(into, " lies within ", source, ": name another directory"));
   }
   if (absl::Status status = CreateDirectory(into); !status.ok()) return status;
-  if (!HoldsNothing(into)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(into, " is not an empty directory: name one that is, or that does not exist"));
-  }
+  const auto nothing = [](const std::string&) { return false; };
+  if (absl::Status status = CheckEmpty(into, nothing); !status.ok()) return status;
   std::unique_ptr<NewDirectory> made(new NewDirectory(into));
   for (const std::string& path : {made->path_, made->scratch(), made->store()}) {
     if (absl::Status status = CreateDirectory(path); !status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "storage/byte_order.h"
+#include "storage/data_directory.h"
 #include "storage/log_tail.h"
 #include "storage/rocksdb_logger.h"
 #include "storage/rocksdb_options.h"
@@ -32,26 +33,6 @@ std::string EncodeStoreId(const StoreId& id) {
 
 // The format version that brought the last column family.
 constexpr uint32_t kLastFamilyVersion = 3;
-
-// Allows the creation of a store in the directory that holds it, once.
-std::string InitFile(const std::string& data_dir) { return data_dir + "/init"; }
-
-bool IsMissing(const std::error_code& error) {
-  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-}
-
-// True if the directory holds a store, whole or broken, or the beginning of one. Also true if that
-// cannot be seen, because the next steps of Open then name the cause.
-bool HoldsStore(const std::string& data_dir) {
-  std::error_code error;
-  const uintmax_t witness_bytes = std::filesystem::file_size(data_dir + "/witness", error);
-  if (error ? !IsMissing(error) : witness_bytes > 0) return true;
-  std::filesystem::directory_iterator file(data_dir + "/db", error);
-  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
-    if (file->path().filename() != "LOCK") return true;
-  }
-  return error && !IsMissing(error);
-}
 
 // Turns a failed open into a status that names the cause for the operator.
 absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged_file,
@@ -112,17 +93,18 @@ RocksDbDatabase::~RocksDbDatabase() {
 }
 
 absl::Status RocksDbDatabase::FindDirectory() {
-  if (options_.create_if_missing) return CreateDirectory(options_.data_dir);
+  if (HoldsStore(options_.data_dir)) return absl::OkStatus();
   std::error_code error;
-  if (HoldsStore(options_.data_dir) ||
-      std::filesystem::exists(InitFile(options_.data_dir), error)) {
-    return absl::OkStatus();
+  if (options_.create_if_missing) {
+    if (absl::Status status = CreateDirectory(options_.data_dir); !status.ok()) return status;
+  } else if (!std::filesystem::exists(InitFile(options_.data_dir), error)) {
+    const bool empty = std::filesystem::is_directory(options_.data_dir, error);
+    return absl::NotFoundError(absl::StrCat(
+        "there is no store in ", options_.data_dir, ": the directory ",
+        empty ? "holds none" : "does not exist",
+        ". Is the volume mounted? To create a new, empty store there, start once with --init"));
   }
-  const bool empty = std::filesystem::is_directory(options_.data_dir, error);
-  return absl::NotFoundError(absl::StrCat(
-      "there is no store in ", options_.data_dir, ": the directory ",
-      empty ? "holds none" : "does not exist",
-      ". Is the volume mounted? To create a new, empty store there, start once with --init"));
+  return CheckPlaceOfNewStore(options_.data_dir, options_.own_file);
 }
 
 absl::Status RocksDbDatabase::LockDirectory() {
@@ -138,11 +120,8 @@ absl::Status RocksDbDatabase::ReadWitness() {
   if (!witness.ok()) return witness.status();
   witness_ = *std::move(witness);
   absl::StatusOr<std::optional<WitnessRecord>> record = witness_->Read();
-  if (absl::IsInternal(record.status())) return record.status();
-  // A damaged witness matters only if a database exists. Without a database, the very first write
-  // of the witness was torn.
-  witness_damage_ = record.status();
-  if (record.ok() && record->has_value()) found_ = **record;
+  if (!record.ok()) return record.status();
+  if (record->has_value()) found_ = **record;
   return absl::OkStatus();
 }
 
@@ -175,11 +154,10 @@ absl::Status RocksDbDatabase::CheckFiles() {
     found_ = WitnessRecord{WitnessRecord::State::kCreating, kFormatVersion, *store_id, 0, 0};
     return witness_->Write(found_);
   }
-  if (!witness_damage_.ok()) return witness_damage_;
   if (!witnessed) {
-    return absl::DataLossError(absl::StrCat(
-        db_path_, " has files but ", options_.data_dir,
-        "/witness is missing or empty: the expected content of the database is unknown"));
+    return absl::DataLossError(absl::StrCat(db_path_, " has files but ", options_.data_dir,
+                                            "/witness is missing or empty, or only zeros: the "
+                                            "expected content of the database is unknown"));
   }
   if (children.empty()) {
     return absl::DataLossError(absl::StrCat(options_.data_dir, "/witness records a database, but ",

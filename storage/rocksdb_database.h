@@ -134,7 +134,6 @@ class RocksDbDatabase {
   // The record in the witness file when Open() began. For a new store, the record that Open()
   // wrote.
   WitnessRecord found_;
-  absl::Status witness_damage_;
   // The last record in the files, as Open() found them.
   uint64_t last_sequence_found_ = 0;
   std::unique_ptr<rocksdb::DB> db_;

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "storage/data_directory.h"
 #include "storage/file_system.h"
 #include "storage/rocksdb_verify.h"
 
@@ -202,6 +203,8 @@ absl::Status FetchedDirectory::Publish(RocksDbStoreOptions options, const LogPla
 }
 
 absl::Status TakeFetched(const std::string& data_dir) {
+  // A member fetches into the directory of its store, so another directory's files are not its own.
+  if (!HoldsStore(data_dir)) return absl::OkStatus();
   const std::string fetched = absl::StrCat(data_dir, kFetched);
   const std::string complete = absl::StrCat(fetched, kComplete);
   const absl::StatusOr<bool> there = Exists(complete);

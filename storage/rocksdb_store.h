@@ -34,6 +34,9 @@ struct RocksDbStoreOptions : StoreOptions {
   // Whether Open may create a store where there is none. The daemon sets it to --init. A missing or
   // empty directory is more often a volume that is not mounted than a new store.
   bool create_if_missing = true;
+  // Files whose paths begin so are the daemon's own, and may lie in a directory in which Open
+  // creates a store. Any other file there is refused.
+  std::string own_file = {};
   // How long expired entries stay on disk, about, in seconds. RocksDB rewrites every table of index
   // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;

@@ -92,12 +92,13 @@ Witness::~Witness() { ::close(fd_); }
 absl::StatusOr<std::optional<WitnessRecord>> Witness::Read() {
   const base::MutexLock lock(&mutex_);
   std::optional<SlotContent> newest;
-  bool empty = true;
+  bool written = false;
   for (const int64_t at : {int64_t{0}, kSlotDistance}) {
     Slot slot{};
     const ssize_t got = ::pread(fd_, slot.data(), slot.size(), at);
     if (got < 0) return SystemError("read", path_, errno);
-    empty = empty && got == 0;
+    // The second write is the first one to this slot. Until then no database exists.
+    written = written || (at == 0 && slot != Slot{});
     const std::optional<SlotContent> content = DecodeSlot(slot);
     if (content.has_value() && (!newest.has_value() || content->writes > newest->writes)) {
       newest = content;
@@ -107,7 +108,7 @@ absl::StatusOr<std::optional<WitnessRecord>> Witness::Read() {
     writes_ = newest->writes;
     return std::optional<WitnessRecord>(newest->record);
   }
-  if (empty) return std::optional<WitnessRecord>();
+  if (!written) return std::optional<WitnessRecord>();
   return absl::DataLossError(
       absl::StrCat("witness file ", path_, " is damaged: neither slot is valid"));
 }

@@ -69,9 +69,9 @@ class Witness {
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
 
-  // Returns the newest valid slot; nullopt if the file is empty, that is, was never written.
-  // DATA_LOSS if the file has bytes but no valid slot, because then the expected content of the
-  // database is unknown.
+  // Returns the newest valid slot; nullopt if the file is empty, or its first write was torn.
+  // DATA_LOSS if there is no valid slot otherwise: the expected content of the database is then
+  // unknown, or the file belongs to another program.
   absl::StatusOr<std::optional<WitnessRecord>> Read();
 
   // Overwrites the older slot and syncs it. After an error that slot may be torn; the next call

@@ -175,8 +175,10 @@ class CommandLine {
     app_.add_option("--config", config_file_, "TOML file; its keys are the flags' names with _.")
         ->type_name("FILE");
     app_.add_flag("--check-config", check_, "Check the configuration, print it and exit.");
-    app_.add_flag("--init", init_,
-                  "Create a new, empty store if the data directory is missing or empty.");
+    app_.add_flag(
+        "--init", init_,
+        "Create a new, empty store if the data directory is missing or empty. Refused if other "
+        "files are in it.");
     app_.add_flag("--into-cell", into_cell_,
                   "Make the data directory of a server without a cell that of the first member of "
                   "a new cell (cell_brokers), and exit. The cell's log must be new.");

@@ -318,7 +318,7 @@ TEST_F(StorageDamageTest, ADatabaseAndAWitnessNeedEachOther) {
   ExpectRefused("witness is missing");
   Restore();
   WriteFile(WitnessFile(), std::string(fs::file_size(WitnessFile()), '\0'));
-  ExpectRefused("neither slot is valid");
+  ExpectRefused("witness is missing or empty, or only zeros");
   Restore();
   fs::remove_all(dir() + "/db");
   ExpectRefused("is missing or empty");

@@ -55,6 +55,9 @@ TEST_F(StartTest, EveryRefusalHasItsExitCode) {
   const std::string missing = directory_.Join("missing");
   const std::string empty = directory_.Join("empty");
   fs::create_directory(empty);
+  const std::string foreign = directory_.Join("foreign");
+  fs::create_directory(foreign);
+  std::ofstream(foreign + "/notes.txt") << "mine";
   const std::string damaged = StoppedStore("damaged");
   fs::resize_file(damaged + "/witness", 0);
   const std::string whole = StoppedStore("whole");
@@ -79,6 +82,7 @@ TEST_F(StartTest, EveryRefusalHasItsExitCode) {
       {whole, {"--shards=63"}, 78, "63"},
       {whole, {"--tls-cert=" + missing, "--tls-key=" + missing}, 78, "tls_cert"},
       {"", {"--init"}, 78, "data_dir is required"},
+      {foreign, {"--init"}, 78, "it holds notes.txt"},
   };
   for (const Refusal& refusal : refusals) {
     const RunResult result = RunOn(refusal.data_dir, refusal.flags);

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <rocksdb/db.h>
 #include <rocksdb/table.h>
+#include <set>
 #include <string>
 #include <sys/stat.h>
 #include <utility>
@@ -20,7 +22,9 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
+#include "storage/new_directory.h"
 #include "storage/rocksdb_database.h"
+#include "storage/rocksdb_fetched.h"
 #include "storage/rocksdb_store.h"
 #include "storage/rocksdb_verify.h"
 #include "storage/witness.h"
@@ -175,6 +179,72 @@ TEST_F(RocksDbOpenTest, AStoreIsCreatedOnlyWithConsent) {
   fs::remove_all(data_dir_ + "/db");
   fs::remove(data_dir_ + "/witness");
   expect_refused("a store that was removed");
+}
+
+// The paths of all files of the directory.
+std::set<std::string> FilesOf(const std::string& directory) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) files.insert(entry.path());
+  return files;
+}
+
+TEST_F(RocksDbOpenTest, AStoreIsCreatedInAnEmptyDirectoryOnly) {
+  using Make = absl::Status (*)(const std::string& directory);
+  const auto start = [](const std::string& directory) {
+    RocksDbStoreOptions options;
+    options.data_dir = directory;
+    options.own_file = directory + "/audit.log";
+    options.create_if_missing = !fs::exists(directory + "/init");
+    return RocksDbStore::Open(options).status();
+  };
+  const Make fetch = [](const std::string& directory) {
+    RocksDbStoreOptions options;
+    options.data_dir = directory;
+    options.use = RocksDbStoreOptions::Use::kInCell;
+    if (absl::Status status = TakeFetched(directory); !status.ok()) return status;
+    return RocksDbStore::Open(options).status();
+  };
+  // Repairs and restores write through it.
+  const Make copy = [](const std::string& directory) {
+    return NewDirectory::Create("/no/source", directory).status();
+  };
+  for (const char* const name : {"notes.txt", ".hidden", "witness.old", "unfinished/db/CURRENT",
+                                 "fetched/mine", "fetched/tables/mine", "wal/1.log", "initial"}) {
+    for (const bool consent : {false, true}) {
+      for (const Make make : {Make{start}, fetch, copy}) {
+        const test::TempDirectory directory;
+        if (consent) std::ofstream(directory.Join("init")).close();
+        fs::create_directories(fs::path(directory.Join(name)).parent_path());
+        std::ofstream(directory.Join(name)) << "mine";
+        const std::set<std::string> before = FilesOf(directory.path());
+        const absl::Status status = make(directory.path());
+        EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << name << " " << status;
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr("is not an empty directory: it holds"));
+        EXPECT_EQ(FilesOf(directory.path()), before) << name;
+      }
+    }
+  }
+  for (const char* const name : {"lost+found/", "db/", "db/LOCK", "witness", "audit.log.1"}) {
+    const test::TempDirectory directory;
+    fs::create_directories(fs::path(directory.Join(name)).parent_path());
+    if (std::string(name).back() != '/') std::ofstream(directory.Join(name)).close();
+    EXPECT_TRUE(start(directory.path()).ok()) << name << " " << start(directory.path());
+  }
+}
+
+TEST_F(RocksDbOpenTest, AForeignWitnessIsLeftAlone) {
+  for (const size_t bytes : {1u, 64u, 5'000u}) {
+    const test::TempDirectory directory;
+    const std::string mine(bytes, 'm');
+    std::ofstream(directory.Join("witness")) << mine;
+    RocksDbStoreOptions options;
+    options.data_dir = directory.path();
+    EXPECT_EQ(RocksDbStore::Open(options).status().code(), absl::StatusCode::kDataLoss) << bytes;
+    std::ifstream file(directory.Join("witness"));
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), mine);
+    EXPECT_FALSE(fs::exists(directory.Join("db")));
+  }
 }
 
 TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
