@@ -68,6 +68,10 @@ std::string UnchangedText(const v1::Operation& operation, const absl::TimeZone&)
   return operation.dry_run() ? "" : absl::StrCat(operation.unchanged());
 }
 
+std::string MissingPlacesText(const v1::Operation& operation, const absl::TimeZone&) {
+  return absl::StrJoin(operation.missing_places(), "; ");
+}
+
 std::string OperationErrorText(const v1::Operation& operation, const absl::TimeZone&) {
   return Printable(operation.error().message(), kShownBytesMax);
 }
@@ -81,6 +85,7 @@ Rows OperationRows() {
           Row("state", {Line("state"), Column("STATE")}),
           Row("create_time", {Line("started")}),
           Row("end_time", {Line("ended")}),
+          Row("missing_places", {As(MissingPlacesText), Line("missing in")}),
           Row("progress_time", {As(ProgressText), Line("decided up to")}),
           Row("matched", {Line("matched"), Column("MATCHED")}),
           Row("changed", {As(ChangedText), Line("changed")}),
@@ -114,7 +119,12 @@ ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBu
                      "get ",
                      operation->name(), "\n"));
   }
-  const bool failed = operation->state() == v1::Operation::STATE_FAILED ||
+  const bool starting = operation->state() == v1::Operation::STATE_STARTING;
+  if (starting && !settings.json) {
+    Print(absl::StrCat("\nthe start did not reach all places; repeat the command with --name ",
+                       operation->name(), "\n"));
+  }
+  const bool failed = starting || operation->state() == v1::Operation::STATE_FAILED ||
                       operation->state() == v1::Operation::STATE_STOPPED;
   return failed ? kNotAsWished : kDone;
 }

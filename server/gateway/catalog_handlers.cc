@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/gateway/catalog_handlers.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,20 @@ Co<absl::Status> DeleteTopic(GatewayWorker& worker, const Passed& passed,
   if (absl::Status status = repeats.Status(worker.map()); !status.ok()) co_return status;
   // First the cells with messages or recurrences, which refuse or purge: then the others keep the
   // topic and its subscriptions.
+  // One operation purges all cells, so that its name leads to all of its parts.
+  const bool purge = request.force() &&
+                     std::any_of(seen.responses.begin(), seen.responses.end(), [](const auto& one) {
+                       return one.topic().counts().pending() > 0;
+                     });
+  if (purge) {
+    v1::StartBulkRequest start;
+    start.set_topic(request.name());
+    start.set_action(v1::BULK_ACTION_PURGE);
+    v1::StartBulkResponse started;
+    const absl::Status status = co_await StartBulk(worker, passed, start, &started);
+    response->set_operation(started.operation().name());
+    co_return status;
+  }
   for (const bool full : {true, false}) {
     for (size_t cell = worker.map().size(); cell-- > 0;) {
       if (!seen.statuses[cell].ok()) continue;
@@ -113,7 +128,27 @@ Co<absl::Status> Forecast(GatewayWorker& worker, const Passed& passed, v1::Forec
 
 Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
                            v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
-  if (request.name().empty() && !request.dry_run()) request.set_name(client::RandomId().Next());
+  if (request.dry_run()) co_return co_await AskAndAdd(worker, passed, request, response);
+  if (request.name().empty()) request.set_name(client::RandomId().Next());
+  request.set_starting(true);
+  // Alone in the first cell, whose operations are those of a list. A cell without the topic has
+  // nothing to do.
+  absl::Status status = co_await Ask(worker, passed, 0, request, response);
+  if (!status.ok() && !absl::IsNotFound(status)) co_return status;
+  // A stopped operation must not run in the cells that its start did not reach.
+  const bool stopped = response->operation().state() == v1::Operation::STATE_STOPPED;
+  response->Clear();
+  if (stopped) {
+    v1::CancelOperationRequest cancel;
+    cancel.set_name(request.name());
+    v1::CancelOperationResponse cancelled;
+    status = co_await AskAndAdd(worker, passed, cancel, &cancelled);
+    if (status.ok()) response->mutable_operation()->Swap(cancelled.mutable_operation());
+    co_return status;
+  }
+  const auto started = co_await AskAll<v1::StartBulkResponse>(worker, passed, request);
+  if (status = started.Status(worker.map()); !status.ok()) co_return status;
+  request.set_starting(false);
   co_return co_await AskAndAdd(worker, passed, request, response);
 }
 

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -31,6 +33,25 @@ auto* WholeOf(Response* response) {
   }
 }
 
+// Says of an operation that is starting which cells do not have it.
+template <typename Response>
+void NameMissing(const CellMap& map, Answers<Response>* answers) {
+  v1::Operation* starting = nullptr;
+  std::vector<std::string> cells;
+  for (size_t i = 0; i < answers->statuses.size(); ++i) {
+    const std::string cell = "cell " + map.cell(i).name;
+    if (!answers->statuses[i].ok()) {
+      cells.push_back(cell);
+      continue;
+    }
+    v1::Operation* const operation = answers->responses[i].mutable_operation();
+    for (std::string& place : *operation->mutable_missing_places()) place.insert(0, cell + ", ");
+    if (operation->state() == v1::Operation::STATE_STARTING) starting = operation;
+  }
+  if (starting == nullptr) return;
+  for (std::string& cell : cells) starting->add_missing_places(std::move(cell));
+}
+
 // Sends a request to all cells. The response is that of the first cell with OK, with the counts of
 // the others added.
 template <typename Request, typename Response>
@@ -38,6 +59,9 @@ Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request&
                            Response* response) {
   Answers<Response> answers = co_await AskAll<Response>(worker, passed, request);
   if (absl::Status status = answers.Status(worker.map()); !status.ok()) co_return status;
+  if constexpr (requires(Response all) { all.mutable_operation()->missing_places(); }) {
+    NameMissing(worker.map(), &answers);
+  }
   bool first = true;
   for (size_t cell = 0; cell < answers.statuses.size(); ++cell) {
     if (!answers.statuses[cell].ok()) continue;
@@ -72,7 +96,7 @@ Co<absl::Status> DeleteSubscription(GatewayWorker& worker, const Passed& passed,
                                     v1::DeleteSubscriptionResponse* response);
 Co<absl::Status> Forecast(GatewayWorker& worker, const Passed& passed, v1::ForecastRequest& request,
                           v1::ForecastResponse* response);
-// An operation has the same name in all cells.
+// An operation has the same name in all cells. It is STARTING until all of them have it.
 Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
                            v1::StartBulkRequest& request, v1::StartBulkResponse* response);
 Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,

@@ -40,8 +40,8 @@ bool Before(const google::protobuf::Timestamp& a, const google::protobuf::Timest
 
 // What an operation is as a whole: the first of these states in which one of its parts is.
 v1::Operation::State Worse(v1::Operation::State a, v1::Operation::State b) {
-  for (const auto state :
-       {v1::Operation::STATE_RUNNING, v1::Operation::STATE_FAILED, v1::Operation::STATE_STOPPED}) {
+  for (const auto state : {v1::Operation::STATE_STARTING, v1::Operation::STATE_RUNNING,
+                           v1::Operation::STATE_FAILED, v1::Operation::STATE_STOPPED}) {
     if (a == state || b == state) return state;
   }
   return a;
@@ -90,7 +90,9 @@ void Add(const v1::Operation& more, v1::Operation* sum) {
   sum->set_matched(sum->matched() + more.matched());
   sum->set_changed(sum->changed() + more.changed());
   sum->set_unchanged(sum->unchanged() + more.unchanged());
-  if (sum->state() == v1::Operation::STATE_RUNNING) {
+  sum->mutable_missing_places()->MergeFrom(more.missing_places());
+  if (sum->state() == v1::Operation::STATE_RUNNING ||
+      sum->state() == v1::Operation::STATE_STARTING) {
     sum->clear_end_time();
   } else if (Before(sum->end_time(), more.end_time())) {
     *sum->mutable_end_time() = more.end_time();

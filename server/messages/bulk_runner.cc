@@ -113,9 +113,9 @@ void BulkRunner::Save(const protocol::Operation& operation) {
 
 void BulkRunner::End(base::Now now, protocol::OperationState state,
                      protocol::Operation* operation) {
+  if (operation->state == protocol::OperationState::kRunning) --running_;
   operation->state = state;
   operation->end_ms = now.wall_ms;
-  --running_;
   Save(*operation);
 }
 
@@ -136,10 +136,12 @@ void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command
   } else if (const auto it = operations_.find(command.name); it == operations_.end()) {
     reply.status = OperationNotFoundError(command.name);
   } else {
-    if (it->second.state == protocol::OperationState::kRunning) {
-      End(now, protocol::OperationState::kStopped, &it->second);
+    protocol::Operation& operation = it->second;
+    if (operation.state == protocol::OperationState::kRunning || operation.starting) {
+      operation.starting = false;
+      End(now, protocol::OperationState::kStopped, &operation);
     }
-    reply.operation = it->second;
+    reply.operation = operation;
   }
   writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
     if (!ok) reply.status = base::StorageFailedError();
@@ -149,10 +151,23 @@ void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command
 
 absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& command,
                                protocol::Operation* result) {
-  if (const auto it = operations_.find(command.name); it != operations_.end()) {
-    *result = it->second;
-    return it->second.content == command.content ? absl::OkStatus()
-                                                 : OperationExistsError(command.name);
+  const auto known = operations_.find(command.name);
+  if (known != operations_.end()) {
+    if (known->second.content != command.content) return OperationExistsError(command.name);
+    const bool earlier = command.first_ms != 0 && known->second.first_ms != command.first_ms;
+    if (!earlier) {
+      if (known->second.starting && !command.starting && !command.validate_only) {
+        known->second.starting = false;
+        Save(known->second);
+      }
+      *result = known->second;
+      return absl::OkStatus();
+    }
+    // Shard 0 has dropped the earlier operation of this name.
+    if (known->second.state == protocol::OperationState::kRunning) {
+      return OperationExistsError(command.name);
+    }
+    operations_.erase(known);
   }
   Forget(now);
   if (operations_.size() >= operations_max_) return OperationLimitError(operations_max_);
@@ -164,6 +179,8 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
   operation.start = scheduler_->NextId();
+  operation.starting = command.starting;
+  operation.first_ms = command.first_ms != 0 ? command.first_ms : operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
   if (command.validate_only) {
     *result = std::move(operation);

@@ -142,7 +142,7 @@ struct InspectSubscriptionCommand {
 };
 
 // Starts a bulk operation in this shard. Without a spec, stops the operation of this name. The
-// shard keeps an operation as an object.
+// shard keeps an operation as an object. An operation starts in shard 0 first.
 struct OperationCommand {
   CallTag tag{};
   uint32_t position = 0;
@@ -151,6 +151,11 @@ struct OperationCommand {
   storage::Fingerprint content;
   // Decides and answers, but starts nothing.
   bool validate_only = false;
+  // For shard 0: other places do not have the operation yet. A repeat without it says that all of
+  // them do.
+  bool starting = false;
+  // For the other shards: first_ms of the part in shard 0.
+  uint64_t first_ms = 0;
 };
 
 // Changes a recurrence. The slot SlotOfName("", name) decides the shard.

@@ -45,6 +45,8 @@ absl::StatusOr<Operation> DecodeOperationRecord(absl::string_view name, absl::st
   operation.create_ms = record.create_ms();
   operation.start = {.high = record.start_high(), .low = record.start_low()};
   operation.end_ms = record.end_ms();
+  operation.starting = record.starting();
+  operation.first_ms = record.first_ms();
   operation.cursor = ReadKey(record.cursor());
   operation.matched = record.matched();
   operation.changed = record.changed();
@@ -85,6 +87,8 @@ std::string EncodeOperation(const Operation& operation) {
   record.set_start_high(operation.start.high);
   record.set_start_low(operation.start.low);
   record.set_end_ms(operation.end_ms);
+  record.set_starting(operation.starting);
+  record.set_first_ms(operation.first_ms);
   Write(operation.cursor, record.mutable_cursor());
   record.set_matched(operation.matched);
   record.set_changed(operation.changed);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,12 +61,20 @@ struct Operation {
   // then decides for accepted messages, too.
   storage::MessageId start = {};
   uint64_t end_ms = 0;
+  // In shard 0: the start of the operation is not known to have reached every place.
+  bool starting = false;
+  // The create_ms in shard 0, which all parts of an operation have in common. It distinguishes them
+  // from parts of an earlier operation with the same name. 0 in operations of older programs.
+  uint64_t first_ms = 0;
   // The operation has decided every message before this place.
   storage::MessageKey cursor;
   uint64_t matched = 0;
   uint64_t changed = 0;
   uint64_t unchanged = 0;
 };
+
+// The parts of one operation, by shard.
+using OperationParts = std::map<uint16_t, Operation>;
 
 std::string EncodeOperation(const Operation& operation);
 absl::StatusOr<Operation> DecodeOperation(absl::string_view name, absl::string_view bytes);

@@ -22,7 +22,7 @@ absl::StatusOr<OperationParts> ReadOperation(storage::MessageStore* store,
     if (!object->has_value()) continue;
     auto part = protocol::DecodeOperation(name, **object);
     if (!part.ok()) return part.status();
-    parts.push_back(*std::move(part));
+    parts.emplace(shard, *std::move(part));
   }
   return parts;
 }
@@ -49,7 +49,7 @@ absl::StatusOr<OperationPage> ReadOperations(storage::MessageStore* store,
       auto parts = ReadOperation(store, object.name);
       if (!parts.ok()) return parts.status();
       if (parts->empty()) continue;
-      if (topic.has_value() && parts->front().spec.topic != *topic) continue;
+      if (topic.has_value() && parts->begin()->second.spec.topic != *topic) continue;
       page.operations.push_back(*std::move(parts));
     }
   }

@@ -15,8 +15,7 @@
 
 namespace duetime::query {
 
-// The parts of one operation, by shard.
-using OperationParts = std::vector<protocol::Operation>;
+using protocol::OperationParts;
 
 // Empty if there is no such operation.
 absl::StatusOr<OperationParts> ReadOperation(storage::MessageStore* store, const std::string& name);

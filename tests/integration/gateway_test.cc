@@ -81,6 +81,15 @@ class GatewayTest : public DaemonTest {
     return (stub.get()->*method)(&context, request, response);
   }
 
+  // The pending messages of the topic.
+  static int64_t Pending(const std::unique_ptr<v1::Admin::Stub>& admin) {
+    v1::GetTopicRequest request;
+    request.set_name("t");
+    v1::GetTopicResponse response;
+    EXPECT_TRUE(Call(admin, &v1::Admin::Stub::GetTopic, request, &response).ok());
+    return response.topic().counts().pending();
+  }
+
   // Waits until `done` is true.
   bool Soon(const std::function<bool()>& done) {
     const auto end = Clock::now() + Millis(40'000);
@@ -287,6 +296,94 @@ TEST_F(GatewayTest, ATopicIsDeletedInAllCellsOrInNone) {
               "TOPIC_NOT_FOUND")
         << name;
   }
+}
+
+// A cell does not answer when the operation starts.
+TEST_F(GatewayTest, AnOperationIsNotDoneBeforeItReachesAllCells) {
+  StartGateway();
+  for (const std::string cell : {"a", "b"}) KeyIn(cell);
+  v1::StartBulkRequest start;
+  start.set_topic("t");
+  start.set_action(v1::BULK_ACTION_CANCEL);
+  start.set_name("cleanup");
+  v1::StartBulkResponse started;
+  const int64_t in_a = Pending(cells_["a"].admin);
+  const int64_t in_all = Pending(admin_);
+  cells_["b"].server->Kill();
+  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started)).reason,
+            "CELL_UNAVAILABLE");
+  ASSERT_TRUE(cells_["b"].server->Start());
+  v1::GetOperationRequest get;
+  get.set_name("cleanup");
+  v1::GetOperationResponse got;
+  const auto changed = [&](int64_t count) {
+    return Soon([&] {
+      return Call(admin_, &v1::Admin::Stub::GetOperation, get, &got).ok() &&
+             got.operation().changed() == count;
+    });
+  };
+  ASSERT_TRUE(changed(in_a));
+  EXPECT_EQ(got.operation().state(), v1::Operation::STATE_STARTING);
+  EXPECT_THAT(got.operation().missing_places(), ElementsAre("cell b"));
+  v1::ListOperationsResponse list;
+  ASSERT_TRUE(
+      Call(admin_, &v1::Admin::Stub::ListOperations, v1::ListOperationsRequest(), &list).ok());
+  ASSERT_EQ(list.operations_size(), 1);
+  EXPECT_EQ(list.operations(0).state(), v1::Operation::STATE_STARTING);
+  // A repeat ends the start.
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started).ok());
+  ASSERT_TRUE(changed(in_all));
+  EXPECT_TRUE(Soon([&] {
+    return Call(admin_, &v1::Admin::Stub::GetOperation, get, &got).ok() &&
+           got.operation().state() == v1::Operation::STATE_DONE;
+  }));
+  EXPECT_EQ(got.operation().missing_places_size(), 0);
+}
+
+TEST_F(GatewayTest, AStoppedOperationDoesNotStartInTheOtherCells) {
+  StartGateway();
+  for (const std::string cell : {"a", "b"}) KeyIn(cell);
+  v1::StartBulkRequest start;
+  start.set_topic("t");
+  start.set_action(v1::BULK_ACTION_CANCEL);
+  start.set_name("cleanup");
+  start.set_starting(true);
+  v1::StartBulkResponse started;
+  ASSERT_TRUE(Call(cells_["a"].admin, &v1::Admin::Stub::StartBulk, start, &started).ok());
+  EXPECT_EQ(started.operation().state(), v1::Operation::STATE_STARTING);
+  v1::CancelOperationRequest cancel;
+  cancel.set_name("cleanup");
+  v1::CancelOperationResponse cancelled;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::CancelOperation, cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.operation().state(), v1::Operation::STATE_STOPPED);
+  start.set_starting(false);
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started).ok());
+  EXPECT_EQ(started.operation().state(), v1::Operation::STATE_STOPPED);
+  v1::GetOperationRequest get;
+  get.set_name("cleanup");
+  v1::GetOperationResponse got;
+  EXPECT_EQ(InfoOf(Call(cells_["b"].admin, &v1::Admin::Stub::GetOperation, get, &got)).reason,
+            "OPERATION_NOT_FOUND");
+}
+
+// Each cell has messages.
+TEST_F(GatewayTest, OneOperationPurgesADeletedTopicInAllCells) {
+  StartGateway();
+  for (const std::string cell : {"a", "b"}) KeyIn(cell);
+  v1::DeleteTopicRequest request;
+  request.set_name("t");
+  request.set_force(true);
+  v1::DeleteTopicResponse deleted;
+  const int64_t in_all = Pending(admin_);
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::DeleteTopic, request, &deleted).ok());
+  v1::GetOperationRequest get;
+  get.set_name(deleted.operation());
+  v1::GetOperationResponse got;
+  EXPECT_TRUE(Soon([&] {
+    return Call(admin_, &v1::Admin::Stub::GetOperation, get, &got).ok() &&
+           got.operation().state() == v1::Operation::STATE_DONE;
+  }));
+  EXPECT_EQ(got.operation().changed(), in_all);
 }
 
 TEST_F(GatewayTest, APullTakesFromAllCellsAndNeverMoreThanItMay) {

@@ -151,7 +151,8 @@ export interface Operation {
   action: BulkAction;
   shift_by?: Duration;
   dry_run: boolean;
-  state: "STATE_RUNNING" | "STATE_DONE" | "STATE_STOPPED" | "STATE_FAILED";
+  state: "STATE_STARTING" | "STATE_RUNNING" | "STATE_DONE" | "STATE_STOPPED" | "STATE_FAILED";
+  missing_places: string[];
   create_time: Time;
   end_time?: Time;
   matched: Int64;

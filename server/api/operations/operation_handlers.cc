@@ -47,27 +47,39 @@ std::string RandomName() {
                       absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16));
 }
 
-void Fill(ApiWorker& worker, const Operation& operation, v1::Operation* proto) {
-  FillOperation(operation, worker.context().catalog().TopicName(operation.spec.topic), proto);
+void Fill(ApiWorker& worker, const WholeOperation& operation, v1::Operation* proto) {
+  FillOperation(operation, worker.context().catalog().TopicName(operation.sum.spec.topic), proto);
 }
 
 // Sends a command to every shard, and merges the parts of their answers.
-Co<absl::StatusOr<Operation>> AskAllShards(ApiWorker& worker, protocol::OperationCommand command) {
+Co<absl::StatusOr<WholeOperation>> AskAllShards(ApiWorker& worker,
+                                                protocol::OperationCommand command) {
   Replies<protocol::OperationReply> replies(&worker);
   replies.PostToAll(command);
   absl::Status status = co_await replies;
-  std::vector<Operation> parts;
+  protocol::OperationParts parts;
   for (auto& [shard, reply] : replies.all()) {
-    if (reply.status.ok()) parts.push_back(std::move(reply.operation));
+    if (reply.status.ok()) parts.emplace(shard, std::move(reply.operation));
   }
   // Shards may drop their parts of an old operation at slightly different times.
   const bool found = absl::IsNotFound(status) && !parts.empty();
   if (!status.ok() && !found) co_return status;
-  co_return Merge(parts);
+  co_return Merge(parts, worker.node().shard_count());
 }
 
-Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name,
-                                             protocol::OperationSpec spec) {
+Co<absl::StatusOr<WholeOperation>> ReadWhole(ApiWorker& worker, std::string name) {
+  ReadStore reading(
+      worker, [name](storage::MessageStore* store) { return query::ReadOperation(store, name); });
+  const auto parts = co_await reading;
+  if (!parts.ok()) co_return parts.status();
+  if (parts->empty()) co_return OperationNotFoundError(name);
+  co_return Merge(*parts, worker.node().shard_count());
+}
+
+// Starts an operation, or ends the start of one. `starting`: the operation starts in other cells as
+// well, and a repeat without `starting` will say that they have it.
+Co<absl::StatusOr<WholeOperation>> StartOperation(ApiWorker& worker, std::string name,
+                                                  protocol::OperationSpec spec, bool starting) {
   protocol::OperationCommand command;
   command.content = ContentHash(protocol::ContentOf(spec));
   command.name = name.empty() ? RandomName() : std::move(name);
@@ -77,25 +89,42 @@ Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name
   auto checked = co_await AskAllShards(worker, command);
   if (!checked.ok()) co_return checked.status();
   command.validate_only = false;
+  command.starting = starting || worker.node().shard_count() > 1;
   // Shard 0 starts alone. It decides between requests whose checks all passed, because a request
   // that it refuses reaches no other shard. The others have at most its operations, and a few that
   // it dropped earlier.
   Ask<protocol::OperationReply, protocol::OperationCommand> first(&worker, 0, command);
   const auto started = co_await first;
   if (!started.ok()) co_return started.status();
-  co_return co_await AskAllShards(worker, std::move(command));
+  command.first_ms = started->operation.first_ms;
+  // All shards had it or, if it was stopped, must not get it. Those that dropped it must not repeat
+  // it. Of an operation that an older program started, nothing is known.
+  if (!started->operation.starting && command.first_ms != 0) {
+    co_return co_await ReadWhole(worker, std::move(command.name));
+  }
+  auto whole = co_await AskAllShards(worker, command);
+  if (!whole.ok() || !whole->starting || starting) co_return whole;
+  // Until shard 0 has this, a crash leaves an operation that is starting. A repeat ends the start.
+  command.starting = false;
+  Ask<protocol::OperationReply, protocol::OperationCommand> last(&worker, 0, command);
+  const auto confirmed = co_await last;
+  if (!confirmed.ok()) co_return confirmed.status();
+  // A CancelOperation that came in between did not reach all shards either.
+  if (confirmed->operation.state == protocol::OperationState::kStopped) {
+    command.spec.reset();
+    co_return co_await AskAllShards(worker, std::move(command));
+  }
+  whole->starting = false;
+  co_return whole;
 }
 
 // Reads an operation on whose topic the client of the call may do this.
-Co<absl::StatusOr<Operation>> ReadFor(ApiWorker& worker, access::CallerPtr caller,
-                                      access::Verb verb, std::string name) {
-  ReadStore reading(
-      worker, [name](storage::MessageStore* store) { return query::ReadOperation(store, name); });
-  const auto parts = co_await reading;
-  if (!parts.ok()) co_return parts.status();
-  if (parts->empty()) co_return OperationNotFoundError(name);
-  Operation operation = Merge(*parts);
-  if (!Allows(worker, caller, verb, operation.spec.topic)) co_return OperationNotFoundError(name);
+Co<absl::StatusOr<WholeOperation>> ReadFor(ApiWorker& worker, access::CallerPtr caller,
+                                           access::Verb verb, std::string name) {
+  auto operation = co_await ReadWhole(worker, name);
+  if (operation.ok() && !Allows(worker, caller, verb, operation->sum.spec.topic)) {
+    co_return OperationNotFoundError(name);
+  }
   co_return operation;
 }
 
@@ -140,7 +169,8 @@ void FillSample(const query::ListRow& row, const std::string& topic, uint64_t no
 
 Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string topic,
                         protocol::OperationSpec spec, v1::Operation* response) {
-  Operation operation;
+  WholeOperation whole;
+  Operation& operation = whole.sum;
   operation.spec = spec;
   operation.create_ms = worker.context().clock->Read().wall_ms;
   query::MessageFilter range;
@@ -167,7 +197,7 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
   }
   operation.state = protocol::OperationState::kDone;
   operation.end_ms = worker.context().clock->Read().wall_ms;
-  FillOperation(operation, topic, response);
+  FillOperation(whole, topic, response);
   response->set_dry_run(true);
   for (const query::ListRow& row : sample) FillSample(row, topic, operation.end_ms, response);
   co_return absl::OkStatus();
@@ -188,16 +218,19 @@ Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
     co_return co_await DryRun(worker, call, request.topic(), std::move(spec),
                               response->mutable_operation());
   }
-  auto operation = co_await StartOperation(worker, request.name(), std::move(spec));
+  auto operation =
+      co_await StartOperation(worker, request.name(), std::move(spec), request.starting());
   if (operation.ok()) Fill(worker, *operation, response->mutable_operation());
   co_return operation.status();
 }
 
-Co<absl::StatusOr<Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic) {
+Co<absl::StatusOr<std::string>> StartPurge(ApiWorker& worker, storage::TopicId topic) {
   protocol::OperationSpec spec;
   spec.topic = topic;
   spec.action = protocol::BulkAction::kPurge;
-  co_return co_await StartOperation(worker, "", std::move(spec));
+  const auto operation = co_await StartOperation(worker, "", std::move(spec), /*starting=*/false);
+  if (!operation.ok()) co_return operation.status();
+  co_return operation->sum.name;
 }
 
 Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
@@ -236,8 +269,8 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
     if (!page.ok()) co_return page.status();
     next = page->next;
     for (const auto& parts : page->operations) {
-      const Operation operation = Merge(parts);
-      if (!Allows(worker, call.caller, access::Verb::kRead, operation.spec.topic)) continue;
+      const WholeOperation operation = Merge(parts, worker.node().shard_count());
+      if (!Allows(worker, call.caller, access::Verb::kRead, operation.sum.spec.topic)) continue;
       Fill(worker, operation, response->add_operations());
     }
   }

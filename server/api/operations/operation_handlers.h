@@ -28,7 +28,8 @@ Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::CancelOperationRequest& request,
                                  v1::CancelOperationResponse* response);
 
-// Starts an operation that ends every message of a topic, including the messages in flight.
-Co<absl::StatusOr<protocol::Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic);
+// Starts an operation that ends every message of a topic, including the messages in flight. Returns
+// the name of the operation.
+Co<absl::StatusOr<std::string>> StartPurge(ApiWorker& worker, storage::TopicId topic);
 
 }  // namespace duetime::api

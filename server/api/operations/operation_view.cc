@@ -97,13 +97,23 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
 
 }  // namespace
 
-protocol::Operation Merge(const std::vector<protocol::Operation>& parts) {
-  protocol::Operation merged = parts.front();
+WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count) {
+  // Shard 0 started first. Once it has dropped its part, the others decide.
+  const protocol::Operation& first = parts.begin()->second;
+  WholeOperation whole = {.sum = first, .starting = first.starting, .missing = {}};
+  protocol::Operation& merged = whole.sum;
   merged.matched = merged.changed = merged.unchanged = 0;
   bool running = false;
   bool stopped = false;
   storage::MessageKey slowest;
-  for (const protocol::Operation& part : parts) {
+  for (uint16_t shard = 0; shard < shard_count; ++shard) {
+    const auto found = parts.find(shard);
+    // A part may belong to an earlier operation of the same name.
+    if (found == parts.end() || (first.first_ms != 0 && found->second.first_ms != first.first_ms)) {
+      if (whole.starting) whole.missing.push_back(shard);
+      continue;
+    }
+    const protocol::Operation& part = found->second;
     merged.matched += part.matched;
     merged.changed += part.changed;
     merged.unchanged += part.unchanged;
@@ -118,11 +128,11 @@ protocol::Operation Merge(const std::vector<protocol::Operation>& parts) {
   merged.state = running   ? OperationState::kRunning
                  : stopped ? OperationState::kStopped
                            : OperationState::kDone;
-  return merged;
+  return whole;
 }
 
-void FillOperation(const protocol::Operation& operation, absl::string_view topic,
-                   v1::Operation* proto) {
+void FillOperation(const WholeOperation& whole, absl::string_view topic, v1::Operation* proto) {
+  const protocol::Operation& operation = whole.sum;
   const protocol::OperationSpec& spec = operation.spec;
   proto->set_name(operation.name);
   proto->set_topic(std::string(topic));
@@ -139,9 +149,15 @@ void FillOperation(const protocol::Operation& operation, absl::string_view topic
     by->set_seconds(spec.shift_ms / 1'000);
     by->set_nanos(static_cast<int32_t>(spec.shift_ms % 1'000) * 1'000'000);
   }
-  proto->set_state(OperationStateToProto(operation.state));
+  proto->set_state(whole.starting ? v1::Operation::STATE_STARTING
+                                  : OperationStateToProto(operation.state));
+  for (const uint16_t shard : whole.missing) {
+    proto->add_missing_places(absl::StrCat("shard ", shard));
+  }
   SetTimestamp(operation.create_ms, proto->mutable_create_time());
-  if (operation.state == OperationState::kRunning) {
+  if (whole.starting) {
+    // No progress of the whole, and no end.
+  } else if (operation.state == OperationState::kRunning) {
     SetTimestamp(operation.cursor.due_ms, proto->mutable_progress_time());
   } else {
     SetTimestamp(operation.end_ms, proto->mutable_end_time());

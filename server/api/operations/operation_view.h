@@ -16,11 +16,20 @@ namespace duetime::api {
 
 inline constexpr size_t kOperationNameBytesMax = 63;
 
-// Merges the parts of all shards into one operation.
-protocol::Operation Merge(const std::vector<protocol::Operation>& parts);
+// An operation of all shards.
+struct WholeOperation {
+  // The sums. Its state does not say that the operation is starting.
+  protocol::Operation sum;
+  // The start may not have reached all places: the missing shards, or cells that the server does
+  // not know.
+  bool starting = false;
+  std::vector<uint16_t> missing;
+};
 
-void FillOperation(const protocol::Operation& operation, absl::string_view topic,
-                   v1::Operation* proto);
+// Merges the parts of all shards. REQUIRES: there is a part.
+WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count);
+
+void FillOperation(const WholeOperation& operation, absl::string_view topic, v1::Operation* proto);
 
 // INVALID_OPERATION_NAME.
 absl::Status ValidateOperationName(const std::string& name, const std::string& field);

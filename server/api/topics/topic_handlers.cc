@@ -163,7 +163,7 @@ Co<absl::Status> DeleteTopic(ApiWorker& worker, rpc::UnaryCall&,
   const auto topic = worker.context().FindTopic(request.name(), "name");
   if (!topic.ok()) co_return topic.status();
   const auto purge = co_await StartPurge(worker, (*topic)->id);
-  if (purge.ok()) response->set_operation(purge->name);
+  if (purge.ok()) response->set_operation(*purge);
   co_return purge.status();
 }
 

@@ -296,6 +296,11 @@ TEST_F(CommandsTest, BulkWaitsForTheEndIfTheLineSaysSo) {
   EXPECT_EQ(asked, 2);
   last_state = "STATE_FAILED";
   EXPECT_EQ(Cli("bulk cancel t --all --wait").code, kNotAsWished);
+  last_state = "STATE_STARTING missing_places: ['cell b', 'cell c, shard 1']";
+  const auto starting = Cli("bulk cancel t --all --wait");
+  EXPECT_EQ(starting.code, kNotAsWished);
+  EXPECT_THAT(starting.out, AllOf(HasSubstr("missing in    cell b; cell c, shard 1\n"),
+                                  HasSubstr("repeat the command with --name n\n")));
 }
 
 // ---- Dead letters

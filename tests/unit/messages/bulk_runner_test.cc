@@ -185,5 +185,48 @@ TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   EXPECT_EQ(reason(Last(&answers().operations)), "STORAGE_FAILED");
 }
 
+// Shard 0 starts an operation while other places do not have it.
+TEST_F(BulkRunnerTest, IsStartingUntilARepeatSaysThatAllPlacesHaveIt) {
+  protocol::OperationCommand command = Start(BulkAction::kCancel);
+  command.starting = true;
+  EXPECT_TRUE(Handle(command).operation.starting);
+  EXPECT_TRUE(RunToEnd(&runner_).starting);
+  EXPECT_TRUE(Handle(command).operation.starting);
+  command.starting = false;
+  command.validate_only = true;
+  EXPECT_TRUE(Handle(command).operation.starting);
+  command.validate_only = false;
+  EXPECT_FALSE(Handle(command).operation.starting);
+  EXPECT_FALSE(Read().starting);
+  command.starting = true;
+  EXPECT_FALSE(Handle(command).operation.starting);
+}
+
+TEST_F(BulkRunnerTest, StopsAnEndedPartThatIsStarting) {
+  protocol::OperationCommand command = Start(BulkAction::kCancel);
+  command.starting = true;
+  Handle(command);
+  EXPECT_EQ(RunToEnd(&runner_).state, OperationState::kDone);
+  EXPECT_EQ(Handle(Stop("op")).operation.state, OperationState::kStopped);
+  EXPECT_FALSE(Read().starting);
+  EXPECT_EQ(Handle(Stop("op")).operation.state, OperationState::kStopped);
+  EXPECT_EQ(runner_.running(), 0u);
+}
+
+// Shard 0 has dropped an operation earlier than this shard, and starts one of the same name.
+TEST_F(BulkRunnerTest, APartOfAnEarlierOperationIsReplacedWhenItHasEnded) {
+  protocol::OperationCommand command = Start(BulkAction::kCancel);
+  command.first_ms = 1;
+  EXPECT_EQ(Handle(command).operation.first_ms, 1u);
+  command.first_ms = 2;
+  EXPECT_TRUE(absl::IsAlreadyExists(Handle(command).status));
+  RunToEnd(&runner_);
+  const auto again = Handle(command);
+  EXPECT_TRUE(again.status.ok());
+  EXPECT_EQ(again.operation.first_ms, 2u);
+  EXPECT_EQ(again.operation.state, OperationState::kRunning);
+  EXPECT_EQ(runner_.running(), 1u);
+}
+
 }  // namespace
 }  // namespace duetime::messages

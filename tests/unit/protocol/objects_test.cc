@@ -58,6 +58,8 @@ Operation SomeOperation() {
           .state = OperationState::kDone,
           .create_ms = 16,
           .end_ms = 17,
+          .starting = true,
+          .first_ms = 24,
           .cursor = {.due_ms = 18, .id = {.high = 19, .low = 20}},
           .matched = 21,
           .changed = 22,

@@ -10,6 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
+
+#include "server/api/messages/content_hash.h"
+#include "server/protocol/old_objects.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -175,6 +179,56 @@ TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
   v1::GetOperationResponse got;
   Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
          "OPERATION_NOT_FOUND", {});
+}
+
+// A crash ended the start between the two shards.
+TEST_F(RefusalsTest, AnOperationThatOneShardHasIsNotDone) {
+  shards_ = 2;
+  Start();
+  // In both shards.
+  for (int i = 0; i < 8; ++i) MustSchedule(NewMessage("t", "p", 100));
+  v1::GetOperationRequest get;
+  get.set_name("n");
+  v1::GetOperationResponse got;
+  const auto await_changes = [&](int64_t changed) {
+    do {
+      ASSERT_TRUE(admin_->GetOperation(NewContext().get(), get, &got).ok());
+    } while (got.operation().changed() < changed);
+  };
+  const auto part = [](const std::string& name) {
+    protocol::OperationCommand command;
+    command.name = name;
+    command.spec = protocol::OperationSpec{
+        .topic = storage::TopicId{1}, .filter = {}, .action = protocol::BulkAction::kCancel};
+    command.content = api::ContentHash(protocol::ContentOf(*command.spec));
+    command.starting = true;
+    return command;
+  };
+  ASSERT_TRUE(node_->Post(0, part("n")).ok());
+  while (!admin_->GetOperation(NewContext().get(), get, &got).ok()) std::this_thread::yield();
+  await_changes(4);
+  EXPECT_EQ(got.operation().state(), v1::Operation::STATE_STARTING);
+  EXPECT_THAT(got.operation().missing_places(), testing::ElementsAre("shard 1"));
+  EXPECT_FALSE(got.operation().has_end_time());
+  v1::ListOperationsResponse list;
+  ASSERT_TRUE(admin_->ListOperations(NewContext().get(), {}, &list).ok());
+  ASSERT_EQ(list.operations_size(), 1);
+  EXPECT_EQ(list.operations(0).state(), v1::Operation::STATE_STARTING);
+  // A repeat ends the start.
+  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
+  await_changes(8);
+  while (got.operation().state() == v1::Operation::STATE_RUNNING) await_changes(8);
+  EXPECT_EQ(got.operation().state(), v1::Operation::STATE_DONE);
+  EXPECT_EQ(got.operation().missing_places_size(), 0);
+  // A stopped operation does not start in the other shard.
+  ASSERT_TRUE(node_->Post(0, part("stopped")).ok());
+  v1::CancelOperationRequest cancel;
+  cancel.set_name("stopped");
+  v1::CancelOperationResponse cancelled;
+  ASSERT_TRUE(admin_->CancelOperation(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.operation().state(), v1::Operation::STATE_STOPPED);
+  ASSERT_TRUE(StartBulk(NewBulk("stopped")).ok());
+  EXPECT_FALSE(store().GetObject(storage::ObjectKind::kOperation, 1, "stopped")->has_value());
 }
 
 TEST_F(RefusalsTest, Recurrences) {

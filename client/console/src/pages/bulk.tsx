@@ -80,7 +80,7 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
               { title: "Unchanged", right: true, cell: (one) => <Count value={one.unchanged} /> },
               { title: "Started", cell: (one) => <When time={one.create_time} /> },
               { title: "Progress", cell: (one) => <Progress operation={one} /> },
-              { title: "Change", cell: (one) => one.state === "STATE_RUNNING" && <button type="button" onClick={() => setStopping(one)}>Stop</button> },
+              { title: "Change", cell: (one) => (one.state === "STATE_RUNNING" || one.state === "STATE_STARTING") && <button type="button" onClick={() => setStopping(one)}>Stop</button> },
             ]} />
           )}
         <Pager pages={pages} shown={list.value?.operations.length ?? 0} />
@@ -92,6 +92,7 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
 }
 
 function Progress({ operation }: { operation: Operation }): JSX.Element {
+  if (operation.state === "STATE_STARTING") return <>missing in {operation.missing_places.join("; ") || "no place"}; repeat the start with this name</>;
   if (operation.state !== "STATE_RUNNING") return <>took {spanText(msOf(operation.end_time) - msOf(operation.create_time))}</>;
   return operation.progress_time ? <>up to <When time={operation.progress_time} relative={false} /></> : <>running</>;
 }
