@@ -257,7 +257,8 @@ TEST(ArgumentsTest, Subscriptions) {
       {"subscription update t s --lease default --min-backoff default --max-backoff default "
        "--multiplier 2 --jitter 0 --dead-letter-topic '' --retention none --retention-max 0 "
        "--retention-policy drop",
-       "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 jitter: 0 } retention_policy: "
+       "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 jitter: 0 } "
+       "retention_policy: "
        "RETENTION_POLICY_DROP } } update_mask { paths: ['settings.lease_duration', "
        "'settings.retry.min_backoff', 'settings.retry.max_backoff', 'settings.retry.multiplier', "
        "'settings.retry.jitter', 'settings.dead_letter_topic', 'settings.retention', "
