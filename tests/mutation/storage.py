@@ -146,7 +146,7 @@ FAULTS = [
     ("the witness reads its older slot", "storage/witness.cc",
      "content->writes > newest->writes", "content->writes < newest->writes", ROCKS),
     ("a damaged witness is an empty one", "storage/witness.cc",
-     "if (empty) return std::optional<WitnessRecord>();", "return std::optional<WitnessRecord>();", ROCKS),
+     "if (!written) return std::optional<WitnessRecord>();", "return std::optional<WitnessRecord>();", ROCKS),
     ("a gap in the log is no gap", LOG, "broken_ = true; in_write_ = false;", "in_write_ = false;", ROCKS),
     ("a fragment with a wrong checksum is whole", "storage/log_fragment.cc",
      "if (Crc32c(block->substr(6, 1 + length)) != checksum) return std::nullopt;", "", ROCKS),
