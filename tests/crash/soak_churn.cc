@@ -260,6 +260,12 @@ void SoakChurn::StepBulk(bool finish) {
         Call(admin_.get(), &v1::Admin::Stub::GetOperation, request, &response);
     const v1::Operation& operation = response.operation();
     if (!Gone(status) || operation.state() == v1::Operation::STATE_RUNNING) return;
+    if (status.ok() && operation.state() == v1::Operation::STATE_STARTING) {
+      // A kill has met the start. A repeat reaches the shards that are missing.
+      v1::StartBulkResponse started;
+      Call(admin_.get(), &v1::Admin::Stub::StartBulk, bulk_request_, &started);
+      return;
+    }
     if (status.ok()) {
       const bool done = operation.state() == v1::Operation::STATE_DONE;
       ++(done ? counts_.bulk_done : counts_.bulk_failed);
@@ -273,7 +279,8 @@ void SoakChurn::StepBulk(bool finish) {
   if (!finish) ScheduleForBulk();
   purged_ = false;
   bulk_ = "soak-" + std::to_string(bulks_made_++);
-  v1::StartBulkRequest request;
+  v1::StartBulkRequest& request = bulk_request_;
+  request.Clear();
   request.set_topic("bulk");
   request.set_name(bulk_);
   const uint64_t kind = finish ? 3 : random_() % 4;

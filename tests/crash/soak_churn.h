@@ -95,6 +95,8 @@ class SoakChurn {
   uint64_t extras_made_ = 0;
   // The open bulk operation, or empty.
   std::string bulk_;
+  // The request that started it.
+  v1::StartBulkRequest bulk_request_;
   uint64_t bulks_made_ = 0;
   // Whether the last operation purged the topic.
   bool purged_ = false;
