@@ -34,9 +34,9 @@ enum class Failure : uint8_t {
 // Added to Progress::reason: the next delivery is alone on its stream (PendingDelivery::suspect).
 inline constexpr uint8_t kSuspectReason = 0x80;
 
-// How much of an attempt has failed, in half attempts. Only a message that was begun has failed. A
-// subscriber that does not report what it begins, and ends its stream or dies, has perhaps not
-// begun the message. Two such ends count as one failed attempt, so that a message that kills its
+// How much of an attempt has failed, in half attempts. Only a begun message fails. If a
+// stream without reports ends, the server does not know whether the subscriber had begun the
+// message. Two such ends count as one failed attempt, so that a message that kills its
 // subscriber every time becomes a dead letter.
 constexpr uint32_t HalfFailuresOf(Failure why) {
   switch (why) {

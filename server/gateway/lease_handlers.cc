@@ -21,6 +21,19 @@ constexpr uint64_t kSliceMs = 100;
 constexpr uint64_t kSliceGraceMs = 1'000;
 constexpr uint64_t kGiveBackMs = 1'000;
 
+// Gives the tokens of a repeated field to their cells.
+template <typename Request, typename Get>
+void SplitTokens(const CellMap& map, Request* request, Get get, SplitSettles<Request>* split) {
+  for (std::string& token : *get(request)) {
+    auto located = map.Locate(token);
+    if (located.ok()) {
+      *get(&split->parts[located->cell])->Add() = std::move(located->text);
+    } else {
+      split->lost.push_back(std::move(token));
+    }
+  }
+}
+
 // Gives the parts of a repeated field to their cells.
 template <typename Request, typename Get>
 void SplitLeases(const CellMap& map, Request* request, Get get, SplitSettles<Request>* split) {
@@ -162,23 +175,11 @@ template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request) {
   SplitSettles<Request> split;
   split.parts.resize(map.size());
-  for (std::string& token : *request->mutable_ack()) {
-    auto located = map.Locate(token);
-    if (located.ok()) {
-      split.parts[located->cell].add_ack(std::move(located->text));
-    } else {
-      split.lost.push_back(std::move(token));
-    }
-  }
+  SplitTokens(
+      map, request, [](Request* part) { return part->mutable_ack(); }, &split);
   if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
-    for (std::string& token : *request->mutable_begun()) {
-      auto located = map.Locate(token);
-      if (located.ok()) {
-        split.parts[located->cell].add_begun(std::move(located->text));
-      } else {
-        split.lost.push_back(std::move(token));
-      }
-    }
+    SplitTokens(
+        map, request, [](Request* part) { return part->mutable_begun(); }, &split);
   }
   SplitLeases(
       map, request, [](Request* part) { return part->mutable_nack(); }, &split);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/protocol/old_objects.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -114,7 +113,7 @@ absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId 
   const uint64_t min_backoff_ms = reader.Number();
   retry.max_backoff_ms = reader.Number();
   retry.min_backoff_ms =
-      min_backoff_ms > 0 ? min_backoff_ms : std::min(retry.min_backoff_ms, retry.max_backoff_ms);
+      min_backoff_ms > 0 ? min_backoff_ms : RetryPolicy::DefaultMinBackoffMs(retry.max_backoff_ms);
   retry.multiplier_percent = static_cast<uint32_t>(reader.Number());
   const auto jitter_percent = static_cast<uint32_t>(reader.Number());
   if (jitter_percent > 0) retry.jitter_percent = jitter_percent;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts the settings of a subscription to a SubscriptionSettingsRecord (objects.proto) and back.
-// The catalog and every shard keep such a record. A default that a record does not say is the
-// default of today. The record is a template argument, so that no
-// header names generated code.
+// The catalog and every shard keep such a record. An absent field has its present default. The
+// record is a template argument, so that no header names generated code.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -43,7 +41,7 @@ absl::Status ReadSettings(const Record& record, SubscriptionSettings* settings) 
   retry.max_backoff_ms = stored.max_backoff_ms();
   retry.min_backoff_ms = stored.has_min_backoff_ms()
                              ? stored.min_backoff_ms()
-                             : std::min(retry.min_backoff_ms, retry.max_backoff_ms);
+                             : RetryPolicy::DefaultMinBackoffMs(retry.max_backoff_ms);
   retry.multiplier_percent = stored.multiplier_percent();
   if (stored.has_jitter_percent()) retry.jitter_percent = stored.jitter_percent();
   retry.max_attempts = stored.max_attempts();

@@ -135,6 +135,7 @@ class StreamCredit {
   static constexpr uint64_t kAlone = uint64_t{1} << 63;
   static constexpr int kByteBits = 40;
   static constexpr uint64_t kByteMask = (uint64_t{1} << kByteBits) - 1;
+  static_assert(uint64_t{kMessagesMax} < kAlone >> kByteBits);
 
   static constexpr uint64_t Pack(uint64_t messages, uint64_t bytes) {
     return (messages << kByteBits) + bytes;
@@ -151,7 +152,7 @@ class StreamCredit {
     if (reserved_.load() != 0) return false;
     uint64_t before = outstanding_.load();
     for (;;) {
-      if ((before & kAlone) != 0) return false;
+      // With kAlone this is more than any limit.
       const uint64_t messages = before >> kByteBits;
       if (messages >= messages_max_) return false;
       const uint64_t held = before & kByteMask;

@@ -3,6 +3,7 @@
 // A subscription: its settings, and its state in a shard.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -27,6 +28,11 @@ struct RetryPolicy {
   uint32_t jitter_percent = 20;
   // The number of failed deliveries after which a message becomes a dead letter. 0: never.
   uint32_t max_attempts = 0;
+
+  // The first delay if none is given: the default, or the longest delay if that is less.
+  static uint64_t DefaultMinBackoffMs(uint64_t max_backoff_ms) {
+    return std::min(RetryPolicy{}.min_backoff_ms, max_backoff_ms);
+  }
 
   friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
 };

@@ -298,14 +298,19 @@ TEST_F(GatewayTest, ATopicIsDeletedInAllCellsOrInNone) {
   }
 }
 
-// A cell does not answer when the operation starts.
-TEST_F(GatewayTest, AnOperationIsNotDoneBeforeItReachesAllCells) {
-  StartGateway();
-  for (const std::string cell : {"a", "b"}) KeyIn(cell);
+v1::StartBulkRequest Cleanup() {
   v1::StartBulkRequest start;
   start.set_topic("t");
   start.set_action(v1::BULK_ACTION_CANCEL);
   start.set_name("cleanup");
+  return start;
+}
+
+// A cell does not answer when the operation starts.
+TEST_F(GatewayTest, AnOperationIsNotDoneBeforeItReachesAllCells) {
+  StartGateway();
+  for (const std::string cell : {"a", "b"}) KeyIn(cell);
+  v1::StartBulkRequest start = Cleanup();
   v1::StartBulkResponse started;
   const int64_t in_a = Pending(cells_["a"].admin);
   const int64_t in_all = Pending(admin_);
@@ -343,10 +348,7 @@ TEST_F(GatewayTest, AnOperationIsNotDoneBeforeItReachesAllCells) {
 TEST_F(GatewayTest, AStoppedOperationDoesNotStartInTheOtherCells) {
   StartGateway();
   for (const std::string cell : {"a", "b"}) KeyIn(cell);
-  v1::StartBulkRequest start;
-  start.set_topic("t");
-  start.set_action(v1::BULK_ACTION_CANCEL);
-  start.set_name("cleanup");
+  v1::StartBulkRequest start = Cleanup();
   start.set_starting(true);
   v1::StartBulkResponse started;
   ASSERT_TRUE(Call(cells_["a"].admin, &v1::Admin::Stub::StartBulk, start, &started).ok());

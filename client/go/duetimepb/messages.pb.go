@@ -142,7 +142,7 @@ func (ScheduleOutcome) EnumDescriptor() ([]byte, []int) {
 // and the change are one atomic step.
 //
 // A key names a pending message. When the message has ended, the key is free, and the call creates a new message.
-// Only ONCE looks at the ended message.
+// ONCE alone compares with the ended message, too.
 //
 // A message is replaceable if it is pending and was certainly never delivered. Any other pending message (in flight,
 // or perhaps delivered) stays as it is. Where a value below replaces the message, and the message is not replaceable,

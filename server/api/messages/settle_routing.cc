@@ -86,17 +86,17 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
   // With one shard, the common case, this is enough for all acks.
   for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
   protocol::LeaseToken token{};
-  for (const std::string& ack : request.ack()) {
-    if (auto* command = CommandFor(ack, shard_count, routed, &token)) {
-      command->acks.push_back(token);
-    }
-  }
-  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
-    for (const std::string& begun : request.begun()) {
-      if (auto* command = CommandFor(begun, shard_count, routed, &token)) {
-        command->begun.push_back(token);
+  const auto route = [&](const auto& texts,
+                         std::vector<protocol::LeaseToken>(protocol::SettleCommand::*tokens)) {
+    for (const std::string& text : texts) {
+      if (auto* command = CommandFor(text, shard_count, routed, &token)) {
+        (command->*tokens).push_back(token);
       }
     }
+  };
+  route(request.ack(), &protocol::SettleCommand::acks);
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
+    route(request.begun(), &protocol::SettleCommand::begun);
   }
   for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
   for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
@@ -111,10 +111,11 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
 template <typename Request>
 size_t LongestToken(const Request& request) {
   size_t bytes = 0;
-  for (const std::string& token : request.ack()) bytes = std::max(bytes, token.size());
-  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
-    for (const std::string& token : request.begun()) bytes = std::max(bytes, token.size());
-  }
+  const auto look_at_tokens = [&bytes](const auto& tokens) {
+    for (const std::string& token : tokens) bytes = std::max(bytes, token.size());
+  };
+  look_at_tokens(request.ack());
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) look_at_tokens(request.begun());
   const auto look = [&bytes](const auto& items) {
     for (const auto& item : items) bytes = std::max(bytes, item.lease_token().size());
   };

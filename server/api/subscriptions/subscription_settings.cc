@@ -65,7 +65,7 @@ absl::Status ReadRetry(const v1::RetryPolicy& proto, absl::string_view path, Ret
   if (!proto.has_max_backoff()) {
     retry->max_backoff_ms = std::max(retry->max_backoff_ms, retry->min_backoff_ms);
   } else if (!proto.has_min_backoff()) {
-    retry->min_backoff_ms = std::min(retry->max_backoff_ms, retry->min_backoff_ms);
+    retry->min_backoff_ms = RetryPolicy::DefaultMinBackoffMs(retry->max_backoff_ms);
   }
   if (status.ok() && proto.multiplier() != 0) {
     status = ReadHundredths(proto.multiplier(), 1, kMultiplierMax,
