@@ -71,8 +71,8 @@ absl::Status DrainingError() {
 absl::Status StorageFailedError() {
   return MakeError(
       absl::StatusCode::kUnavailable,
-      "a write to the journal failed; the server accepts nothing until it is "
-      "restarted, and the outcome of this request is unknown",
+      "a write to the journal failed, and the outcome of this request is unknown; the server "
+      "accepts nothing until it starts again or, in a cell, another member leads",
       {.reason = "STORAGE_FAILED", .field = "", .metadata = {}, .retry_after_ms = 5000});
 }
 

@@ -79,7 +79,7 @@ absl::StatusOr<bool> Member::TryToLead() {
   const LogPlace before = replica_.place();
   absl::Status status = journal_.Follow();
   if (status.ok() && replica_.place() == before) {
-    status = journal_.Lead();
+    status = journal_.Lead(before);
     if (status.ok()) return true;
   }
   alive_ms_ = clock_->Read().mono_ms;

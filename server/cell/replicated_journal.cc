@@ -20,7 +20,7 @@ absl::Status StoppedError() { return absl::CancelledError("the journal was stopp
 
 }  // namespace
 
-absl::Status ReplicatedJournal::Lead() {
+absl::Status ReplicatedJournal::Lead(const std::optional<LogPlace>& from) {
   if (has_led_) return absl::FailedPreconditionError("a journal leads once");
   const LogPlace before = replica_->place();
   absl::Status followed = Follow();
@@ -29,6 +29,10 @@ absl::Status ReplicatedJournal::Lead() {
     followed = Follow();
   }
   if (!followed.ok()) return followed;
+  const LogPlace& now = replica_->place();
+  if (from.has_value() && (now.epoch != from->epoch || now.groups != from->groups)) {
+    return absl::AbortedError("the log has gone on");
+  }
   if (replica_->place().epoch >= storage::MessageId::kEpochMax) {
     return absl::FailedPreconditionError("the cell has used up its epochs");
   }

@@ -61,12 +61,14 @@ class ReplicatedJournal final : public storage::Journal {
       : log_(log), replica_(replica), random_(std::move(random)), pulse_(pulse) {}
 
   // Begins an epoch, as its leader. On OK, all that earlier leaders have accepted is applied.
-  // Blocks while the log is not available.
-  //   ABORTED               another epoch began meanwhile
+  // Blocks while the log is not available. `from`: begins only if no epoch and no group counts
+  // after this place. Else a member that waited for the log would end the epoch of another one that
+  // waited, too.
+  //   ABORTED               another epoch began meanwhile, or a group counts after `from`
   //   CANCELLED             Stop
   //   FAILED_PRECONDITION   the journal has led before
   //   other errors          those of the log and of Replica::Step; later calls may return the same
-  absl::Status Lead();
+  absl::Status Lead(const std::optional<LogPlace>& from = std::nullopt);
 
   // kFenced: this journal does not lead, or another epoch began before the group counted. kUnknown:
   // Stop, or an error of the log or of Replica::Step. After both, this journal leads no more. Each

@@ -149,9 +149,11 @@ void Committer::Append() {
   // Set before completions are sent: a reader of the completion must find failed() true.
   if (outcome != storage::AppendOutcome::kAccepted) {
     Fence();
-    spdlog::critical("the journal failed ({}); nothing is accepted until a restart",
-                     outcome == storage::AppendOutcome::kUnknown ? "a write may be on disk or not"
-                                                                 : "it takes no more records");
+    // What follows from it, the server says: a member of a cell goes on without a restart.
+    spdlog::warn("the journal takes no more records{}",
+                 outcome == storage::AppendOutcome::kUnknown
+                     ? "; the last ones may have been written or not"
+                     : "");
   }
   {
     base::MutexLock lock(&mutex_);

@@ -37,7 +37,8 @@ const (
 	ServingState_SERVING_STATE_SERVING ServingState = 2
 	// The server shuts down and accepts nothing new.
 	ServingState_SERVING_STATE_DRAINING ServingState = 3
-	// A write to the journal failed. The server accepts nothing until it is restarted.
+	// A write to the journal failed. The server accepts nothing until it is restarted. A member of a cell that has lost the
+	// lead is in this state for a moment, and then follows another member.
 	ServingState_SERVING_STATE_STORAGE_FAILED ServingState = 4
 	// Another member of the cell serves, and this one follows it.
 	ServingState_SERVING_STATE_STANDBY ServingState = 5

@@ -205,6 +205,37 @@ TEST_F(MemberTest, AMemberThatCannotReadTheLogSuspectsNobody) {
   EXPECT_TRUE(LeadsWithin(&b, kSuspectMostMs));
 }
 
+// Two members wait for the log, and get it back at the same time. The whole attempt of one falls
+// into any call of the other.
+TEST_F(MemberTest, TwoMembersThatTryAtOnceBeginOneEpoch) {
+  for (int call = 1; call <= 12; ++call) {
+    SCOPED_TRACE(call);
+    log_.meanwhile = [] {};
+    Machine a("a", &log_, &clock_, &dice_);
+    Machine b("b", &log_, &clock_, &dice_);
+    Machine c("c", &log_, &clock_, &dice_);
+    // Of the run before this one, nobody is left.
+    ASSERT_TRUE(LeadsWithin(&a, 2 * kSuspectMostMs));
+    ASSERT_EQ(a.member().Announce(), AppendOutcome::kAccepted);
+    ASSERT_FALSE(LeadsWithin(&b, 1'000) || LeadsWithin(&c, 1'000));
+    const uint64_t epoch = a.member().place().epoch;
+    clock_.now_ms += kSuspectMostMs;
+    int left = call;
+    bool c_leads = false;
+    log_.meanwhile = [&] {
+      if (--left != 0) return;
+      const auto stepped = c.member().Step();
+      ASSERT_TRUE(stepped.ok()) << stepped.status();
+      c_leads = *stepped;
+    };
+    const auto b_leads = b.member().Step();
+    ASSERT_TRUE(b_leads.ok()) << b_leads.status();
+    EXPECT_NE(*b_leads, c_leads);
+    log_.meanwhile = [] {};
+    EXPECT_EQ((c_leads ? c : b).member().place().epoch, epoch + 1);
+  }
+}
+
 TEST_F(MemberTest, AMemberWithOtherShardsStops) {
   Machine a("a", &log_, &clock_, &dice_);
   Machine b("b", &log_, &clock_, &dice_, /*shards=*/2);
