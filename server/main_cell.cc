@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds kBeginEvery{50};
 // How often a member reports what it has on disk. A leader looks at the time every kTendEvery.
 constexpr uint64_t kReportEveryMs = 5'000;
 constexpr std::chrono::milliseconds kTendEvery{500};
-// A leader whose clock is wrong hands over after so many reports. If another broker gives the log
-// its times, the members' last reports compare with different clocks for two reports.
+// A leader whose clock is wrong, or disk low, hands over after so many reports. If another broker
+// gives the log its times, the members' last reports compare with different clocks for two reports.
 constexpr int kWrongReports = 4;
 // How often a leader trims the log. If cell_log_keep_ms is less, a leader trims each
 // cell_log_keep_ms, so that no more than twice that time stays.
@@ -112,9 +112,10 @@ class Membership::Impl {
     wake_.NotifyAll();
     if (thread_.joinable()) thread_.join();
   }
-  void HoldLogWhile(std::function<bool()> held) {
+  void Ask(std::function<bool()> held, std::function<bool()> disk_low) {
     base::MutexLock lock(&mutex_);
     held_ = std::move(held);
+    disk_low_ = std::move(disk_low);
   }
 
   bool Decided(api::Server* server) {
@@ -220,7 +221,7 @@ class Membership::Impl {
     const uint64_t now_ms = clock_->Read().mono_ms;
     if (now_ms < report_ms_) return;
     report_ms_ = now_ms + kReportEveryMs;
-    JudgeClock();
+    JudgeSelf();
     const absl::StatusOr<uint64_t> durable = store_->SyncApplied();
     if (!durable.ok()) {
       spdlog::error("cell: {}", durable.status().ToString());
@@ -230,11 +231,12 @@ class Membership::Impl {
                                .address = config_.cell.cell_address,
                                // A start looks for the last entry that it has applied.
                                .durable_offset = *durable - std::min<uint64_t>(*durable, 1),
-                               .ahead_most_ms = roster_->TakeAheadMost()});
+                               .ahead_most_ms = roster_->TakeAheadMost(),
+                               .disk_low = DiskLow()});
   }
 
-  void JudgeClock() {
-    const cell::ClockVerdict verdict = roster_->JudgeClock(config_.cell.cell_member);
+  void JudgeSelf() {
+    const cell::LeadVerdict verdict = roster_->JudgeLead(config_.cell.cell_member);
     if (std::exchange(apart_, verdict.apart) != verdict.apart) {
       spdlog::log(
           verdict.apart > 0 ? spdlog::level::warn : spdlog::level::info,
@@ -243,7 +245,9 @@ class Membership::Impl {
     }
     wrong_reports_ = verdict.hands_over ? wrong_reports_ + 1 : 0;
     if (wrong_reports_ == kWrongReports) {
-      spdlog::warn("cell: another member's clock agrees with more of them: this one hands over");
+      spdlog::warn("cell: {}: this member hands over",
+                   DiskLow() ? "another member has more room on its disk"
+                             : "another member's clock agrees with more of them");
       hands_over_.store(true);
     }
   }
@@ -274,6 +278,10 @@ class Membership::Impl {
   bool Held() {
     base::MutexLock lock(&mutex_);
     return held_ != nullptr && held_();
+  }
+  bool DiskLow() {
+    base::MutexLock lock(&mutex_);
+    return disk_low_ != nullptr && disk_low_();
   }
 
   void Show(const std::string& leader) {
@@ -307,6 +315,7 @@ class Membership::Impl {
   bool shown_ ABSL_GUARDED_BY(mutex_) = false;
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool()> disk_low_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 
   // Last, because it uses all of the above.
@@ -329,7 +338,9 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Conf
 
 bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
-void Membership::HoldLogWhile(std::function<bool()> held) { impl_->HoldLogWhile(std::move(held)); }
+void Membership::Ask(std::function<bool()> held, std::function<bool()> disk_low) {
+  impl_->Ask(std::move(held), std::move(disk_low));
+}
 void Membership::EndTending() { impl_->EndTending(); }
 bool Membership::hands_over() const { return impl_->hands_over(); }
 bool Membership::leads() const { return impl_->member()->journal()->leads().has_value(); }

@@ -42,13 +42,13 @@ class Membership {
   // checkpoint; the caller opens the data directory again and begins a new membership.
   absl::Status status() const;
 
-  // A leader removes nothing from the log while this returns true. Any thread may ask. REQUIRES:
-  // not decided yet.
-  void HoldLogWhile(std::function<bool()> held);
+  // A leader removes nothing from the log while `held` returns true. A member whose `disk_low`
+  // returns true leaves the lead to others. Any thread may ask. REQUIRES: not decided yet.
+  void Ask(std::function<bool()> held, std::function<bool()> disk_low);
   // Ends the reports to the log and its trims.
   void EndTending();
 
-  // This member leads, and should not, because its clock is wrong. Any thread.
+  // This member leads, and should not, because its clock is wrong or its disk low. Any thread.
   bool hands_over() const;
   // True while this member's epoch is the last one, also if its node has failed. REQUIRES: no
   // append runs.

@@ -57,7 +57,8 @@ class Run {
     if (!exporter.ok()) return CannotListen(exporter.status());
     exporter_ = *std::move(exporter);
     if (member_ != nullptr) {
-      member_->HoldLogWhile([this] { return backups_.running(); });
+      member_->Ask([this] { return backups_.running(); },
+                   [this] { return housekeeping_.disk_low(); });
       LogStandby(*grpc_);
       const int signal = WaitForStop(invocation, loaded.config, kLookInCellEvery,
                                      [this] { return member_->Decided(grpc_); });

@@ -23,7 +23,7 @@ struct CellOptions {
   // See MemberOptions.
   uint64_t cell_heartbeat_ms = 300;
   uint64_t cell_suspect_ms = 1'500;
-  // Two clocks are apart if they differ by more; 0: clocks are not compared. See ClockVerdict.
+  // Two clocks are apart if they differ by more; 0: clocks are not compared. See LeadVerdict.
   uint64_t cell_clock_difference_max_ms = 250;
   // How long the log is kept for members that are away.
   uint64_t cell_log_keep_ms = 3'600'000;

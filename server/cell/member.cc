@@ -68,7 +68,7 @@ absl::StatusOr<bool> Member::Step() {
   if (now_ms < try_ms) return false;
   // Not for ever: the other member may be gone.
   if (now_ms < try_ms + MemberOptions::kYieldSuspects * options_.suspect_ms && roster_ != nullptr &&
-      roster_->JudgeClock(options_.self.name).yields) {
+      roster_->JudgeLead(options_.self.name).yields) {
     return false;
   }
   return TryToLead();

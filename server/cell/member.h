@@ -27,7 +27,7 @@ struct MemberOptions {
   // deliveries and answers after two thirds of it.
   uint64_t suspect_ms = 1'500;
 
-  // A member that should leave the lead to another one (ClockVerdict::yields) waits for it by so
+  // A member that should leave the lead to another one (LeadVerdict::yields) waits for it by so
   // many times suspect_ms longer.
   static constexpr uint64_t kYieldSuspects = 5;
 };

@@ -25,7 +25,8 @@ std::string EncodeReport(const MemberReport& report, const LogPlace& place) {
         .value = absl::StrCat(
             report.name, "\n", report.address, "\n", report.leads ? 1 : 0, "\n",
             report.durable_offset, "\n", report.wall_ms, "\n",
-            report.ahead_most_ms.has_value() ? absl::StrCat(*report.ahead_most_ms) : "")}}};
+            report.ahead_most_ms.has_value() ? absl::StrCat(*report.ahead_most_ms) : "", "\n",
+            report.disk_low ? 1 : 0)}}};
   return storage::EncodeJournalRecord({.kind = JournalRecordHead::Kind::kReport,
                                        .epoch = place.epoch,
                                        .number = place.groups,
@@ -48,6 +49,7 @@ std::optional<MemberReport> DecodeReport(absl::string_view bytes) {
   if (lines.size() >= 6 && absl::SimpleAtoi(lines[5], &ahead_most_ms)) {
     report.ahead_most_ms = ahead_most_ms;
   }
+  report.disk_low = lines.size() >= 7 && lines[6] == "1";
   return report;
 }
 

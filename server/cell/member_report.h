@@ -26,6 +26,8 @@ struct MemberReport {
   // By the entries that the member has read since its last report, its wall clock was ahead of the
   // log's by at most this.
   std::optional<int64_t> ahead_most_ms = std::nullopt;
+  // The member's disk has too little room for new messages.
+  bool disk_low = false;
 };
 
 // The bytes of an entry of the log (JournalRecordHead::Kind::kReport) from a member at `place`.

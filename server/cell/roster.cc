@@ -86,24 +86,27 @@ std::vector<RosterEntry> Roster::List() const {
   return list;
 }
 
-ClockVerdict Roster::JudgeClock(const std::string& name) const {
+LeadVerdict Roster::JudgeLead(const std::string& name) const {
   const std::vector<RosterEntry> list = List();
   const auto self = std::find_if(list.begin(), list.end(), [&](const RosterEntry& entry) {
     return entry.report.name == name;
   });
-  ClockVerdict verdict;
+  const auto faults = [](const RosterEntry& entry) {
+    return std::pair(entry.clocks_apart, entry.report.disk_low);
+  };
+  LeadVerdict verdict;
   if (self == list.end()) return verdict;
   verdict.apart = self->clocks_apart;
   uint64_t present = 0;
   for (const RosterEntry& entry : list) {
     if (!entry.present()) continue;
     ++present;
-    if (entry.report.leads || !entry.clock || entry.clocks_apart >= self->clocks_apart) continue;
+    if (entry.report.leads || !entry.clock || faults(entry) >= faults(*self)) continue;
     verdict.yields = true;
     // A report of an earlier epoch may be the last one of a member that is gone.
     verdict.hands_over |= self->report.leads && entry.epoch >= self->epoch;
   }
-  verdict.hands_over &= 2 * self->clocks_apart > present;
+  verdict.hands_over &= 2 * self->clocks_apart > present || self->report.disk_low;
   return verdict;
 }
 

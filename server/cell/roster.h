@@ -37,14 +37,16 @@ struct RosterEntry {
   bool present() const { return age_ms <= kPresentMs; }
 };
 
-// What a member's clock means for the lead.
-struct ClockVerdict {
+// What a member's clock and disk mean for the lead. A member is better than another one if its
+// clock is apart from fewer others, or from as many and only the other one's disk is low: early
+// deliveries are worse than refused messages.
+struct LeadVerdict {
   // RosterEntry::clocks_apart of the member.
   uint64_t apart = 0;
-  // A present member that follows has fewer: it should lead rather than this one.
+  // A present member that follows is better: it should lead rather than this one.
   bool yields = false;
-  // This leader's clock is apart from those of more than half of the present members, and a member
-  // that follows it has fewer.
+  // This leader's clock is apart from those of more than half of the present members, or its disk
+  // is low; and a member that follows it is better.
   bool hands_over = false;
 };
 
@@ -75,7 +77,7 @@ class Roster {
   std::vector<RosterEntry> List() const;
   // Of the member with this name. Members with the same reports and bound judge alike, so that two
   // never yield to each other.
-  ClockVerdict JudgeClock(const std::string& name) const;
+  LeadVerdict JudgeLead(const std::string& name) const;
 
   // The offset before which two members have had everything on disk for `keep_ms`: the second
   // highest of the durable offsets of the members with a recent report, and the least that it was

@@ -97,7 +97,7 @@ FAULTS = [
     ("the first entry may be another's", PREPARE, "if (first->bytes != entry) return InUseError();", "", CELL),
     ("the epochs of the log begin anew", PREPARE, ".epoch = epoch, .log = number};", ".epoch = 1, .log = number};", CELL),
     # ---- Clocks of members
-    ("a member with a wrong clock does not yield", MEMBER, "roster_->JudgeClock(options_.self.name).yields", "false", CELL),
+    ("a member with a wrong clock does not yield", MEMBER, "roster_->JudgeLead(options_.self.name).yields", "false", CELL),
     ("a member yields for ever", MEMBER, "if (now_ms < try_ms + MemberOptions::kYieldSuspects * options_.suspect_ms &&",
      "if (", CELL),
     ("the range of a clock has the wrong sign", ROSTER, "AheadMs(report.wall_ms, entry.report_ms)",
@@ -116,7 +116,8 @@ FAULTS = [
     ("a member yields to the leader", ROSTER, "if (entry.report.leads || !entry.clock", "if (!entry.clock", CELL),
     ("a leader hands over to a member that is gone", ROSTER, "self->report.leads && entry.epoch >= self->epoch;",
      "self->report.leads;", CELL),
-    ("one other clock makes a leader hand over", ROSTER, "2 * self->clocks_apart > present;", "self->clocks_apart > 0;", CELL),
+    ("one other clock makes a leader hand over", ROSTER, "2 * self->clocks_apart > present ||",
+     "self->clocks_apart > 0 ||", CELL),
     ("a report does not tell the clock", JOURNAL, "report->wall_ms = pulse_.clock == nullptr", "report->wall_ms = true", CELL),
     # ---- The bytes
     ("the checksum is not looked at", RECORD, "!= ChecksumOf(content)) {", "!= ChecksumOf(content) && content.empty()) {", CODEC),

@@ -27,21 +27,23 @@ struct Told {
   bool leads = false;
   uint64_t epoch = 1;
   uint64_t time_ms = kLogMs;
+  bool disk_low = false;
 };
 
 void Note(const Told& told, Roster* roster) {
   MemberReport report{.name = told.name, .address = "", .leads = told.leads};
   report.wall_ms = told.time_ms + static_cast<uint64_t>(told.ahead_ms - told.sent_ms);
   report.ahead_most_ms = told.ahead_ms + told.read_ms;
+  report.disk_low = told.disk_low;
   roster->NoteTime(told.time_ms);
   roster->Note({.report = report, .epoch = told.epoch, .report_ms = told.time_ms});
 }
 
 // Of the member w.
-ClockVerdict Judge(const std::vector<Told>& reports, uint64_t bound_ms = kBoundMs) {
+LeadVerdict Judge(const std::vector<Told>& reports, uint64_t bound_ms = kBoundMs) {
   Roster roster(bound_ms);
   for (const Told& told : reports) Note(told, &roster);
-  return roster.JudgeClock("w");
+  return roster.JudgeLead("w");
 }
 
 TEST(ClockTest, WhatAClockMeansForTheLead) {
@@ -50,7 +52,7 @@ TEST(ClockTest, WhatAClockMeansForTheLead) {
   struct Case {
     const char* what;
     std::vector<Told> reports;
-    ClockVerdict verdict;
+    LeadVerdict verdict;
   };
   const Case cases[] = {
       {"all agree", {{.name = "w", .ahead_ms = 40}, leader, {.name = "s"}}, {}},
@@ -102,10 +104,25 @@ TEST(ClockTest, WhatAClockMeansForTheLead) {
       {"all apart",
        {{.name = "w", .ahead_ms = 400, .leads = true}, right, {.name = "s", .ahead_ms = -400}},
        {.apart = 2}},
+      {"a leader whose disk is low",
+       {{.name = "w", .leads = true, .disk_low = true}, right, {.name = "s", .disk_low = true}},
+       {.yields = true, .hands_over = true}},
+      {"all disks are low",
+       {{.name = "w", .leads = true, .disk_low = true}, {.name = "s", .disk_low = true}},
+       {}},
+      {"a low disk, and only the clock of the other one is apart",
+       {{.name = "w", .leads = true, .disk_low = true},
+        {.name = "s", .ahead_ms = 400},
+        {.name = "t", .disk_low = true}},
+       {.apart = 1}},
+      {"a low disk, and the other ones have not followed it yet",
+       {{.name = "w", .leads = true, .epoch = 2, .disk_low = true}, right},
+       {.yields = true}},
+      {"a member whose disk is low", {{.name = "w", .disk_low = true}, right}, {.yields = true}},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.what);
-    const ClockVerdict verdict = Judge(one.reports);
+    const LeadVerdict verdict = Judge(one.reports);
     EXPECT_EQ(verdict.apart, one.verdict.apart);
     EXPECT_EQ(verdict.yields, one.verdict.yields);
     EXPECT_EQ(verdict.hands_over, one.verdict.hands_over);
@@ -163,14 +180,14 @@ TEST(ClockTest, AReportOfAnOlderProgramTellsNoClock) {
     EXPECT_EQ(report->ahead_most_ms, std::nullopt);
   }
   const std::optional<MemberReport> report =
-      decode("a\na:1\n0\n7\n1234\n-9223372036854775808\nnew");
+      decode("a\na:1\n0\n7\n1234\n-9223372036854775808\n0\nnew");
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->wall_ms, 1'234u);
   // Whatever a report says, no sum overflows.
   Roster roster(kBoundMs);
   Note({.name = "b"}, &roster);
   roster.Note({.report = *report, .report_ms = kLogMs});
-  EXPECT_EQ(roster.JudgeClock("a").apart, 0u);
+  EXPECT_EQ(roster.JudgeLead("a").apart, 0u);
 
   MemberReport told{.name = "a", .address = "a:1"};
   told.wall_ms = 99;
@@ -179,6 +196,9 @@ TEST(ClockTest, AReportOfAnOlderProgramTellsNoClock) {
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->wall_ms, 99u);
   EXPECT_EQ(again->ahead_most_ms, -3);
+  EXPECT_FALSE(again->disk_low);
+  told.disk_low = true;
+  EXPECT_TRUE(DecodeReport(EncodeReport(told, {}))->disk_low);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class Machine {
   bool MayServe() { return member_->journal()->MayServe(time_->now_ms); }
   MachineClock& clock() { return clock_; }
   const std::string& name() const { return options_.self.name; }
-  ClockVerdict verdict() const { return roster_->JudgeClock(name()); }
+  LeadVerdict verdict() const { return roster_->JudgeLead(name()); }
   AppendOutcome Beat() { return member_->journal()->Append({}, storage::Durability::kBuffered); }
 
   bool leads = false;
