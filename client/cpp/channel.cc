@@ -13,9 +13,6 @@
 namespace duetime::client {
 namespace {
 
-// A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit
-// of payloads. gRPC's default of 4 MiB would refuse answers that the server allows.
-constexpr int kReceiveBytesMax = 64 << 20;
 // gRPC's default pauses between connection attempts grow from 1 s to 2 minutes. Backoff decides
 // when to try, so these pauses are short beside its waits.
 constexpr int kReconnectFirstMs = 50;
@@ -95,7 +92,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   // Ignores the proxy settings of the environment, because they are meant for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
+  // The server's configuration sets the limits of messages and batches. A limit here would refuse
+  // answers and deliveries that the server allows, and a refused delivery ends its stream each
+  // time.
+  arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   if (address.members_by_dns || HasSeveralAddresses(address.target)) {
     arguments.SetServiceConfigJSON(kFollowTheLeader);

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -21,9 +22,9 @@ import (
 const DefaultServer = "127.0.0.1:7788"
 
 const (
-	// A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit of payloads.
-	// The default of gRPC, 4 MiB, would refuse answers that the server allows.
-	receiveBytesMax = 64 << 20
+	// No limit. The server's configuration sets the limits of messages and batches. A limit here would refuse answers and
+	// deliveries that the server allows, and a refused delivery ends its stream each time.
+	receiveBytesMax = math.MaxInt32
 	// The default pauses of gRPC between connection attempts grow from 1 s to 2 minutes. Backoff decides when to try,
 	// so these pauses are short beside its waits.
 	reconnectFirst = 50 * time.Millisecond

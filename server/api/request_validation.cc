@@ -67,7 +67,8 @@ absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
   if (summary.elements > limits.batch_messages_max) {
     return OverLimit(kReason, "messages", summary.elements, limits.batch_messages_max, "messages");
   }
-  if (bytes > limits.batch_bytes_max) {
+  // One message has limits of its own, which may be larger.
+  if (bytes > limits.batch_bytes_max && summary.elements > 1) {
     return OverLimit(kReason, "messages", bytes, limits.batch_bytes_max, "bytes");
   }
   return rpc::ParseChecked(buffer, request);

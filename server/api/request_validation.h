@@ -37,7 +37,7 @@ inline constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
 inline constexpr uint64_t kPullWaitMsMax = 60'000;
 
 // Parses a batch. Checks its size before it spends memory on it; the caller validates the items one
-// by one. BATCH_TOO_LARGE by count or by size.
+// by one. BATCH_TOO_LARGE by count, or by size if it has more than one item.
 absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
                         google::protobuf::Message* request);
 

@@ -229,7 +229,7 @@ std::vector<Knob> RequestKnobs() {
              "CancelBatch.",
              [](auto& c) { return &c.server.limits.batch_messages_max; }),
       Number("batch_bytes_max", kRequests, Unit::kBytes, {64 * kKiB, kGiB},
-             "Maximum size of a request.",
+             "Maximum size of a request with more than one message.",
              [](auto& c) { return &c.server.limits.batch_bytes_max; }),
       Number("topics_max", kRequests, Unit::kCount, {1, 10'000'000},
              "Maximum number of topics. Each topic costs memory for its name and its queue.",

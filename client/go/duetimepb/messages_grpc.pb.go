@@ -138,7 +138,8 @@ type MessagesClient interface {
 	// call returns.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
-	//	                                       accepted. An empty batch is OK and returns no results.
+	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK
+	//	                                       and returns no results.
 	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
 	//	                                       was accepted
 	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted
@@ -555,7 +556,8 @@ type MessagesServer interface {
 	// call returns.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
-	//	                                       accepted. An empty batch is OK and returns no results.
+	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK
+	//	                                       and returns no results.
 	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
 	//	                                       was accepted
 	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted

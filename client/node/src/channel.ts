@@ -29,8 +29,9 @@ export interface ServerOptions {
 }
 
 const CHANNEL_OPTIONS: ChannelOptions = {
-  // A batch answer with 10,000 refusals is about 6 MiB. gRPC's default of 4 MiB would refuse answers that the server allows.
-  'grpc.max_receive_message_length': 64 << 20,
+  // No limit. The server's configuration sets the limits of messages and batches. A limit here would refuse answers and
+  // deliveries that the server allows, and a refused delivery ends its stream each time.
+  'grpc.max_receive_message_length': -1,
   'grpc.max_send_message_length': -1,
   // Backoff decides when to try, so these pauses are short beside its waits.
   'grpc.initial_reconnect_backoff_ms': 50,

@@ -50,6 +50,8 @@ TEST(ParseBatchTest, LimitsCountAndBytes) {
   EXPECT_EQ(reason(10, 1000), "OK");
   EXPECT_EQ(reason(11, 1000), "BATCH_TOO_LARGE");
   EXPECT_EQ(reason(10, 1001), "BATCH_TOO_LARGE");
+  EXPECT_EQ(reason(2, 1001), "BATCH_TOO_LARGE");
+  EXPECT_EQ(reason(1, 1001), "OK");
 }
 
 struct StartCase {

@@ -22,11 +22,11 @@ from duetime.v1 import admin_pb2, messages_pb2
 
 _Response = TypeVar("_Response", bound=Message)
 
-# A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit of payloads. gRPC's
-# pauses between attempts to connect would grow to 2 minutes; Backoff decides when to try. The proxies of the
-# environment are meant for the web.
+# The server's configuration sets the limits of messages and batches. A limit here would refuse answers and deliveries that
+# the server allows, and a refused delivery ends its stream each time. gRPC's pauses between attempts to connect would grow
+# to 2 minutes; Backoff decides when to try. The proxies of the environment are meant for the web.
 _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
-    ("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.min_reconnect_backoff_ms", 5_000), ("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1),
 ]

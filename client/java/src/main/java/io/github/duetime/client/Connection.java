@@ -27,8 +27,9 @@ import java.util.function.Supplier;
 final class Connection implements AutoCloseable {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  // A page of messages with long labels, or a batch answer with 10,000 refusals, exceeds gRPC's default of 4 MiB.
-  private static final int RECEIVE_BYTES_MAX = 64 << 20;
+  // No limit. The server's configuration sets the limits of messages and batches. A limit here would refuse answers and
+  // deliveries that the server allows, and a refused delivery ends its stream each time.
+  private static final int RECEIVE_BYTES_MAX = Integer.MAX_VALUE;
   // gRPC's pauses between connection attempts grow to 2 minutes. The backoff of this library decides when to try, and
   // this is the shortest time between two attempts.
   private static final long WAKE_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
