@@ -161,6 +161,12 @@ std::vector<Knob> NetworkKnobs() {
              "once. Beyond it, the server closes the connection, because each reset call costs the "
              "server 11 KiB for a while.",
              [](auto& c) { return &c.server.connection_resets_max; }),
+      Number("connection_idle_frames_max", kNetwork, Unit::kCount, {1'000, 10'000'000},
+             "HTTP/2 frames without a call or message (window updates, pings, empty or small data) "
+             "that a client may send in a second on one connection, and a quarter of them at once. "
+             "Beyond it, the server closes the connection, because the other clients of the same "
+             "I/O thread wait meanwhile.",
+             [](auto& c) { return &c.server.connection_idle_frames_max; }),
       Number("unfinished_requests_max", kNetwork, Unit::kCount, {1'000, 10'000'000},
              "Maximum number of calls whose first message has not arrived completely, of all "
              "connections. Beyond it, the server closes the connection with the most. Each costs "

@@ -271,9 +271,10 @@ void AddRpc(Families* out, const RpcStats& rpc) {
   }
   AddSample(&out->emplace_back(
                 MakeFamily(kCounter, "duetime_connections_cut_total",
-                           "Connections closed because the client reset too many calls, or opened "
-                           "too many before it acknowledged the server's settings, or had the most "
-                           "unfinished requests.")),
+                           "Connections closed because the client reset too many calls, sent too "
+                           "many frames without a call or message, opened too many calls before it "
+                           "acknowledged the server's settings, or had the most unfinished "
+                           "requests.")),
             static_cast<double>(rpc.connections_cut.load(std::memory_order_relaxed)));
   AddSample(
       &out->emplace_back(MakeFamily(

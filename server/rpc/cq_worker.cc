@@ -3,12 +3,14 @@
 
 #include <grpc/support/time.h>
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
+#include "server/base/clock.h"
 #include "server/base/error.h"
 #include "server/rpc/bidi_stream.h"
 #include "server/rpc/grpc_time.h"
@@ -225,6 +227,15 @@ void CqWorker::OnAnswer(UnaryCall* call, uint64_t bytes) {
   while (UntakenAnswers::Answer* const oldest = untaken_.TakeExcess()) {
     oldest->call()->DropAnswer();
   }
+}
+
+void CqWorker::LogDrop(const std::string& peer) {
+  const auto more = drop_lines_.Pass(__FILE__, __LINE__, base::ReadMicros() / 1'000);
+  if (!more.has_value()) return;
+  spdlog::warn(
+      "dropped an answer that {} did not read: all such answers together had more than "
+      "untaken_answers_bytes_max = {} ({} more such lines were left out)",
+      peer, untaken_.bytes_max(), *more);
 }
 
 void CqWorker::RequestStream(const StreamMethod* method) {

@@ -11,6 +11,7 @@
 #include <grpcpp/support/status.h>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 
 #include "server/base/mutex.h"
 #include "server/rpc/completion_tag.h"
+#include "server/rpc/log_throttle.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/server_state.h"
 #include "server/rpc/services.h"
@@ -82,6 +84,8 @@ class CqWorker {
   void OnAnswer(UnaryCall* call, uint64_t bytes);
   // gRPC has sent the answer, or the call is over.
   void OnAnswerTaken(UnaryCall* call) { untaken_.Remove(call->answer()); }
+  // Logs that the client at `peer` does not get its answer.
+  void LogDrop(const std::string& peer);
   void Recycle(UnaryCall* call) { free_.push_back(call); }
 
   // Asks gRPC for the next call of a streaming method.
@@ -153,6 +157,7 @@ class CqWorker {
   bool queue_shut_ = false;
   UntakenAnswers untaken_;
   SlowLog slow_log_;
+  LogThrottle drop_lines_;
 };
 
 }  // namespace duetime::rpc

@@ -131,11 +131,13 @@ absl::Status GrpcServer::Listen() {
   }
   for (const auto& worker : workers_) worker->Start();
   sweeper_.Start();
-  const WatchTerms terms{.limits = {.early_streams_max = kStreamsPerConnectionMax,
-                                    .cancels_per_second = options_.connection_resets_max},
-                         .stats = state_->stats,
-                         .watchdog = std::make_shared<RequestWatchdog>(
-                             options_.unfinished_requests_max, state_->stats)};
+  const auto cuts = std::make_shared<ConnectionCuts>(state_->stats);
+  const WatchTerms terms{
+      .limits = {.early_streams_max = kStreamsPerConnectionMax,
+                 .cancels_per_second = options_.connection_resets_max,
+                 .idle_per_second = options_.connection_idle_frames_max},
+      .cuts = cuts,
+      .watchdog = std::make_shared<RequestWatchdog>(options_.unfinished_requests_max, cuts)};
   tcp = options_.tls_cert.empty() ? WatchConnections(std::move(tcp), terms)
                                   : WatchTlsConnections(std::move(tcp), terms);
   local = WatchConnections(std::move(local), terms);

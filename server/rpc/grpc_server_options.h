@@ -31,6 +31,8 @@ struct GrpcServerOptions {
   size_t io_threads = 0;
   // Calls that one connection may reset in a second, see FrameBudget.
   uint64_t connection_resets_max = 1'000;
+  // Frames without a call or message that one connection may send in a second, see FrameBudget.
+  uint64_t connection_idle_frames_max = 200'000;
   // The calls of all connections whose first message has not arrived, see RequestWatchdog.
   uint64_t unfinished_requests_max = 20'000;
   // The bytes of answers that clients have not read, see UntakenAnswers. Each completion queue has

@@ -22,6 +22,7 @@
 
 #include "server/base/bound_port.h"
 #include "server/base/check.h"
+#include "server/rpc/connection_cuts.h"
 
 namespace duetime::rpc {
 namespace {
@@ -220,8 +221,9 @@ void Listener::OnTick() {
   const uint64_t refused = refused_.load(std::memory_order_relaxed);
   if (ticks_++ % kTicksPerReport != 0 || refused == refused_logged_) return;
   spdlog::warn(
-      "{} connections refused because of connections_max or connections_per_peer_max; {} are open",
-      refused - std::exchange(refused_logged_, refused), table_.size());
+      "{} connections refused because of connections_max or connections_per_peer_max, the last one "
+      "of {}; {} are open",
+      refused - std::exchange(refused_logged_, refused), last_refused_, table_.size());
 }
 
 bool Listener::AcceptSome(const Socket& socket) {
@@ -234,6 +236,7 @@ bool Listener::AcceptSome(const Socket& socket) {
     }
     if (!table_.Admit(fd, PeerOf(peer))) {
       refused_.fetch_add(1, std::memory_order_relaxed);
+      last_refused_ = PeerText(fd);
       close(fd);
       continue;
     }

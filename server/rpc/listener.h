@@ -88,6 +88,7 @@ class Listener {
   ConnectionTable table_;
   uint64_t ticks_ = 0;
   uint64_t refused_logged_ = 0;
+  std::string last_refused_;
 };
 
 }  // namespace duetime::rpc

@@ -2,11 +2,11 @@
 #include "server/rpc/request_watchdog.h"
 
 #include <algorithm>
-#include <spdlog/spdlog.h>
+#include <string>
 #include <sys/socket.h>
 #include <utility>
 
-#include "server/base/clock.h"
+#include "absl/strings/str_cat.h"
 
 namespace duetime::rpc {
 
@@ -54,19 +54,12 @@ void RequestWatchdog::CloseWorst() {
     worst->closed_ = true;
     // If the socket is closed already, its descriptor may be another socket's.
     if (CookieOf(worst->fd_) != worst->cookie_) continue;
+    const std::string peer = PeerText(worst->fd_);
     shutdown(worst->fd_, SHUT_RDWR);
-    stats_->connections_cut.fetch_add(1, std::memory_order_relaxed);
-    LogCut(open);
+    cuts_->Report(peer, "unfinished_requests_max",
+                  absl::StrCat("it had the most unfinished requests, ", open,
+                               ", and all connections together had more than ", open_max_));
   }
-}
-
-void RequestWatchdog::LogCut(uint64_t open) {
-  const auto dropped = lines_.Pass(__FILE__, __LINE__, base::ReadMicros() / 1'000);
-  if (!dropped.has_value()) return;
-  spdlog::warn(
-      "closed the connection with the most unfinished requests, {}: all connections together had "
-      "more than unfinished_requests_max = {} ({} more such lines were left out)",
-      open, open_max_, *dropped);
 }
 
 }  // namespace duetime::rpc

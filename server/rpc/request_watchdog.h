@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 
 #include "server/base/mutex.h"
-#include "server/metrics/rpc_stats.h"
-#include "server/rpc/log_throttle.h"
+#include "server/rpc/connection_cuts.h"
 
 namespace duetime::rpc {
 
@@ -45,21 +45,18 @@ class RequestWatchdog {
     bool closed_ = false;
   };
 
-  // REQUIRES: `stats` outlives the connections.
-  RequestWatchdog(uint64_t open_max, metrics::RpcStats* stats)
-      : open_max_(open_max), stats_(stats) {}
+  RequestWatchdog(uint64_t open_max, std::shared_ptr<ConnectionCuts> cuts)
+      : open_max_(open_max), cuts_(std::move(cuts)) {}
 
  private:
   void CloseWorst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LogCut(uint64_t open) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t open_max_;
-  metrics::RpcStats* const stats_;
+  const std::shared_ptr<ConnectionCuts> cuts_;
   base::Mutex mutex_;
   absl::flat_hash_set<Connection*> connections_ ABSL_GUARDED_BY(mutex_);
   // Of all connections.
   uint64_t open_ ABSL_GUARDED_BY(mutex_) = 0;
-  LogThrottle lines_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace duetime::rpc

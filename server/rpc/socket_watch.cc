@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 #include "server/base/check.h"
@@ -23,8 +24,9 @@ namespace {
 class Watched {
  public:
   Watched(int fd, uint64_t cookie, const WatchTerms& terms)
-      : cookie_(cookie),
-        stats_(terms.stats),
+      : fd_(fd),
+        cookie_(cookie),
+        terms_(terms),
         requests_(terms.watchdog, fd, cookie),
         budget_(terms.limits) {}
 
@@ -35,13 +37,16 @@ class Watched {
   bool Take(const msghdr& message, size_t size) {
     uint64_t before = 0;
     uint64_t after = 0;
-    const bool within = TakeFrames(message, size, &before, &after);
+    const FrameBudget::Excess excess = TakeFrames(message, size, &before, &after);
     if (after != before) requests_.Set(after);
-    return within;
+    if (excess == FrameBudget::Excess::kNone) return true;
+    ReportExcess(terms_, fd_, excess);
+    return false;
   }
 
  private:
-  bool TakeFrames(const msghdr& message, size_t size, uint64_t* before, uint64_t* after) {
+  FrameBudget::Excess TakeFrames(const msghdr& message, size_t size, uint64_t* before,
+                                 uint64_t* after) {
     const uint64_t now_us = base::ReadMicros();
     const base::MutexLock lock(&mutex_);
     *before = budget_.unfinished_requests();
@@ -49,18 +54,17 @@ class Watched {
       const iovec& part = message.msg_iov[i];
       const size_t length = std::min(size, part.iov_len);
       const absl::string_view bytes(static_cast<const char*>(part.iov_base), length);
-      if (!budget_.Take(bytes, now_us)) {
-        stats_->connections_cut.fetch_add(1, std::memory_order_relaxed);
-        return false;
-      }
+      const FrameBudget::Excess excess = budget_.Take(bytes, now_us);
+      if (excess != FrameBudget::Excess::kNone) return excess;
       size -= length;
     }
     *after = budget_.unfinished_requests();
-    return true;
+    return FrameBudget::Excess::kNone;
   }
 
+  const int fd_;
   const uint64_t cookie_;
-  metrics::RpcStats* const stats_;
+  const WatchTerms terms_;
   RequestWatchdog::Connection requests_;
   base::Mutex mutex_;
   FrameBudget budget_ ABSL_GUARDED_BY(mutex_);
@@ -125,6 +129,27 @@ ReceiveMessage NextReceiveMessage() {
 }
 
 }  // namespace
+
+void ReportExcess(const WatchTerms& terms, int fd, FrameBudget::Excess excess) {
+  const std::string peer = PeerText(fd);
+  switch (excess) {
+    case FrameBudget::Excess::kNone:
+      return;
+    case FrameBudget::Excess::kEarlyStreams:
+      return terms.cuts->Report(peer, "a limit without a knob",
+                                absl::StrCat("more than ", terms.limits.early_streams_max,
+                                             " calls before it acknowledged the HTTP/2 settings"));
+    case FrameBudget::Excess::kCancels:
+      return terms.cuts->Report(peer, "connection_resets_max",
+                                absl::StrCat("it reset calls faster than ",
+                                             terms.limits.cancels_per_second, " in a second"));
+    case FrameBudget::Excess::kIdle:
+      return terms.cuts->Report(
+          peer, "connection_idle_frames_max",
+          absl::StrCat("it sent HTTP/2 frames without a call or message faster than ",
+                       terms.limits.idle_per_second, " in a second"));
+  }
+}
 
 std::unique_ptr<ConnectionAcceptor> WatchConnections(std::unique_ptr<ConnectionAcceptor> acceptor,
                                                      const WatchTerms& terms) {

@@ -6,7 +6,7 @@
 #include <grpcpp/server_builder.h>
 #include <memory>
 
-#include "server/metrics/rpc_stats.h"
+#include "server/rpc/connection_cuts.h"
 #include "server/rpc/frame_budget.h"
 #include "server/rpc/request_watchdog.h"
 
@@ -14,15 +14,18 @@ namespace duetime::rpc {
 
 using ConnectionAcceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-// The limits of connections, and what counts those that exceed them.
+// The limits of connections, and where to report those that exceed them.
 struct WatchTerms {
   FrameBudget::Limits limits;
-  metrics::RpcStats* stats = nullptr;
+  std::shared_ptr<ConnectionCuts> cuts;
   std::shared_ptr<RequestWatchdog> watchdog;
 };
 
+// Reports a connection that must be closed.
+void ReportExcess(const WatchTerms& terms, int fd, FrameBudget::Excess excess);
+
 // Returns an acceptor that passes connections to `acceptor`, and from then on closes each one that
-// exceeds its limits. REQUIRES: `terms.stats` outlives the connections; they carry plain HTTP/2,
+// exceeds its limits. REQUIRES: they carry plain HTTP/2,
 // because TLS hides the frames from the socket (see tls_watch.h).
 //
 // gRPC 1.51 offers no hook for the bytes of a connection, and a relay would copy each of them twice

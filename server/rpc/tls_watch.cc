@@ -27,22 +27,24 @@ base::Mutex& WatchedMutex() {
 class WatchedTls {
  public:
   WatchedTls(int fd, uint64_t cookie, const WatchTerms& terms)
-      : budget_(terms.limits), stats_(terms.stats), requests_(terms.watchdog, fd, cookie) {}
+      : fd_(fd), terms_(terms), budget_(terms.limits), requests_(terms.watchdog, fd, cookie) {}
 
   // True if the connection may go on after these bytes. Once false, always false.
   bool Take(absl::string_view bytes) {
     if (cut_) return false;
     const size_t before = budget_.unfinished_requests();
-    cut_ = !budget_.Take(bytes, base::ReadMicros());
+    const FrameBudget::Excess excess = budget_.Take(bytes, base::ReadMicros());
+    cut_ = excess != FrameBudget::Excess::kNone;
     const size_t after = cut_ ? 0 : budget_.unfinished_requests();
     if (after != before) requests_.Set(after);
-    if (cut_) stats_->connections_cut.fetch_add(1, std::memory_order_relaxed);
+    if (cut_) ReportExcess(terms_, fd_, excess);
     return !cut_;
   }
 
  private:
+  const int fd_;
+  const WatchTerms terms_;
   FrameBudget budget_;
-  metrics::RpcStats* const stats_;
   RequestWatchdog::Connection requests_;
   bool cut_ = false;
 };

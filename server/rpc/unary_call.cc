@@ -57,6 +57,8 @@ void UnaryCall::Finish(const google::protobuf::Message& response) {
 void UnaryCall::DropAnswer() {
   DT_CHECK(phase_ == Phase::kFinishing);
   dropped_ = true;
+  // After the cancel, gRPC no longer knows the peer.
+  worker_->LogDrop(context_->peer());
   context_->TryCancel();
 }
 

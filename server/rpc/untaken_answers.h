@@ -85,6 +85,7 @@ class UntakenAnswers {
   }
 
   uint64_t bytes() const { return bytes_; }
+  uint64_t bytes_max() const { return limit_->bytes_max; }
 
  private:
   Limit* const limit_;

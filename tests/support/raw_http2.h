@@ -12,6 +12,9 @@ inline constexpr uint8_t kHttp2Data = 0;
 inline constexpr uint8_t kHttp2Headers = 1;
 inline constexpr uint8_t kHttp2Reset = 3;
 inline constexpr uint8_t kHttp2Settings = 4;
+inline constexpr uint8_t kHttp2Ping = 6;
+inline constexpr uint8_t kHttp2GoAway = 7;
+inline constexpr uint8_t kHttp2WindowUpdate = 8;
 inline constexpr uint8_t kHttp2Continuation = 9;
 // Flags: of SETTINGS, of DATA, and of HEADERS.
 inline constexpr uint8_t kHttp2Ack = 1;

@@ -41,7 +41,8 @@ class Pair {
 class RequestWatchdogTest : public ::testing::Test {
  protected:
   metrics::RpcStats stats_;
-  std::shared_ptr<RequestWatchdog> watchdog_ = std::make_shared<RequestWatchdog>(100, &stats_);
+  std::shared_ptr<RequestWatchdog> watchdog_ =
+      std::make_shared<RequestWatchdog>(100, std::make_shared<ConnectionCuts>(&stats_));
   Pair a_{watchdog_};
   Pair b_{watchdog_};
   Pair c_{watchdog_};
