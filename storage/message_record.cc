@@ -47,6 +47,7 @@ enum class Tag : uint8_t {
   kRevision = 9,       // revision u64, update_ms u64
   kDeadLetter = 10,    // the origin: its numbers, then its texts
   kOriginExpiry = 11,  // as kExpiry; only after kDeadLetter
+  kHops = 12,          // u64; only after kDeadLetter, and only above 1
 };
 
 constexpr size_t kSectionHeadBytes = 5;  // tag u8, length u32
@@ -188,6 +189,7 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   const DeadLetterOrigin& origin = *record.dead_letter;
   visitor->Origin(Tag::kDeadLetter, origin);
   if (origin.ttl_ms != 0) visitor->Expiry(Tag::kOriginExpiry, origin.ttl_ms, origin.late_policy);
+  if (origin.hops > 1) visitor->Number(Tag::kHops, origin.hops);
 }
 
 // Checks the header, which needs no decoding of sections. `bytes` may be a head.
@@ -273,6 +275,13 @@ bool DecodeOrigin(absl::string_view body, MessageRecord* record) {
   return true;
 }
 
+bool DecodeHops(absl::string_view body, uint32_t* hops) {
+  if (body.size() != kNumberBytes) return false;
+  const uint64_t stored = LoadLittleEndian<uint64_t>(body.data());
+  *hops = static_cast<uint32_t>(stored);
+  return stored > 1 && stored == *hops;
+}
+
 // Decodes one section. False if the tag is unknown, or if no encoder writes such bytes; an encoder
 // omits a section that is empty.
 bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
@@ -311,6 +320,8 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
     case Tag::kOriginExpiry:
       return record->dead_letter.has_value() &&
              DecodeExpiry(body, &record->dead_letter->ttl_ms, &record->dead_letter->late_policy);
+    case Tag::kHops:
+      return record->dead_letter.has_value() && DecodeHops(body, &record->dead_letter->hops);
   }
   return false;
 }
@@ -352,7 +363,7 @@ absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
   Clear(record);
   LoadHeader(head, &record->header);
   const bool first_version = static_cast<uint8_t>(head[kVersionAt]) == kFirstVersion;
-  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kOriginExpiry;
+  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kHops;
   if (absl::Status status =
           DecodeSections(head.substr(kHeaderBytes), static_cast<uint8_t>(last_tag), record);
       !status.ok()) {

@@ -78,6 +78,8 @@ struct DeadLetterOrigin {
   // Time to live and late policy, as in MessageRecord. A dead letter itself does not expire.
   uint64_t ttl_ms = 0;
   LatePolicy late_policy = LatePolicy::kDeliver;
+  // How many dead-letter topics the message has been in, this one included; at least 1.
+  uint32_t hops = 1;
 
   friend bool operator==(const DeadLetterOrigin&, const DeadLetterOrigin&) = default;
 };

@@ -29,7 +29,7 @@
 namespace duetime::storage {
 
 // The version of FORMAT.md that this program reads and writes.
-inline constexpr uint32_t kFormatVersion = 7;
+inline constexpr uint32_t kFormatVersion = 8;
 
 // Owns the open files of a RocksDbStore. RocksDbStore::Open documents the guarantees and the
 // refusals of Open. Thread safety: thread-safe except Close and the destructor.

@@ -40,10 +40,11 @@ void Append(const Findings& more, Findings* all) {
 
 // Asks for the state of the server a few times, because the fastest answer shows the offset of the
 // clocks best.
-absl::Status CheckServer(const client::ClientOptions& options, Findings* all) {
+absl::Status CheckServer(const client::ClientOptions& options, v1::ServerInfoResponse* found,
+                         Findings* all) {
   const auto client = client::Client::Create(options);
   if (!client.ok()) return client.status();
-  v1::ServerInfoResponse info;
+  v1::ServerInfoResponse& info = *found;
   absl::Duration offset;
   absl::Duration precision = absl::InfiniteDuration();
   for (int i = 0; i < kOffsetReads; ++i) {
@@ -79,7 +80,9 @@ Finding AskForIdentity(const client::ClientOptions& options) {
   return CheckIdentity((*client)->CheckAccess(request));
 }
 
-absl::Status CheckAllTopics(const client::ClientOptions& options, Findings* all) {
+// Looks at the counts of each subscription only if `info` says that there is something to find.
+absl::Status CheckAllTopics(const client::ClientOptions& options,
+                            const v1::ServerInfoResponse& info, Findings* all) {
   const auto client = AdminClient::Create(options);
   if (!client.ok()) return client.status();
   v1::ListTopicsRequest request;
@@ -96,6 +99,15 @@ absl::Status CheckAllTopics(const client::ClientOptions& options, Findings* all)
     if (!some.ok()) return some.status();
     subscriptions.insert(subscriptions.end(), some->subscriptions().begin(),
                          some->subscriptions().end());
+  }
+  if (info.counts().dead_letter_hops_refused() > 0) {
+    for (v1::Subscription& subscription : subscriptions) {
+      v1::GetSubscriptionRequest get;
+      get.set_topic(subscription.topic());
+      get.set_name(subscription.name());
+      auto with_counts = (*client)->GetSubscription(get);
+      if (with_counts.ok()) subscription = *std::move(with_counts);
+    }
   }
   Append(CheckTopics({page->topics().begin(), page->topics().end()}, subscriptions), all);
   return absl::OkStatus();
@@ -165,12 +177,13 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   options.server = settings.server;
   options.deadline = settings.deadline;
   Findings findings;
-  absl::Status status = CheckServer(options, &findings);
+  v1::ServerInfoResponse info;
+  absl::Status status = CheckServer(options, &info, &findings);
   AddCertificate(settings, &findings);
   if (status.ok()) findings.push_back(CheckAddress(settings.server));
   const bool refused = absl::IsUnauthenticated(status);
   if (status.ok() || refused) findings.push_back(AskForIdentity(options));
-  if (status.ok()) status = CheckAllTopics(options, &findings);
+  if (status.ok()) status = CheckAllTopics(options, info, &findings);
   if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
   const std::string data_dir = input.Text("--data-dir");
   Append(CheckMachine(data_dir), &findings);

@@ -275,6 +275,7 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
   std::vector<std::string> unlimited;
   std::vector<std::string> paused;
   std::vector<std::string> endless;
+  std::vector<std::string> out_of_hops;
   for (const v1::Topic& topic : topics) {
     if (topic.settings().max_pending() == 0) unlimited.push_back(topic.name());
     if (topic.settings().paused()) paused.push_back(topic.name());
@@ -283,6 +284,7 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
     const std::string name = absl::StrCat(subscription.topic(), " ", subscription.name());
     if (subscription.settings().retry().max_attempts() == 0) endless.push_back(name);
     if (subscription.settings().paused()) paused.push_back(name);
+    if (subscription.counts().dead_letter_hops_refused() > 0) out_of_hops.push_back(name);
   }
   Findings all;
   all.push_back(unlimited.empty()
@@ -306,6 +308,14 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
             SomeText(paused, topics.size() + subscriptions.size(), "topics and subscriptions"),
             " deliver nothing"),
         "If this is not wanted: duetime topic resume NAME, or subscription resume."));
+  }
+  if (!out_of_hops.empty()) {
+    all.push_back(Bad(
+        "dead letters",
+        absl::StrCat(SomeText(out_of_hops, subscriptions.size(), "subscriptions"),
+                     " have messages that were in 16 dead-letter topics and fail again"),
+        "Look whether these topics lead back to each other (--dead-letter-topic), then settle or "
+        "purge: duetime dlq list ORIGIN."));
   }
   return all;
 }

@@ -115,6 +115,7 @@ std::string DeadLetterLines(const v1::Message& message, const absl::TimeZone& zo
           Row("last_dispatch_time", {Line("last")}),
           Row("deliver_time", {Line("was for")}),
           Row("accept_time", {Line("was accepted")}),
+          Row("hops", {HidesZero(), Line("hops")}),
       },
       message.dead_letter(), zone);
 }

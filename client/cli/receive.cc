@@ -89,6 +89,9 @@ std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
       return "refused: no lease or delay may be that long or that short; the lease goes on";
     case v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC:
       return "refused: there is no dead-letter topic and none can be made; the lease goes on";
+    case v1::SettleRefusal::REASON_DEAD_LETTER_HOPS:
+      return "refused: it has been in 16 dead-letter topics and stays in this one; the lease goes "
+             "on";
     default:
       return absl::StrCat("refused for reason ", reason, ", which this version does not know");
   }

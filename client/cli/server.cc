@@ -183,6 +183,7 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
       Row("acked", {Line("acked")}),
       Row("cancelled", {HidesZero(), Line("cancelled")}),
       Row("dead_lettered", {HidesZero(), Line("dead letters")}),
+      Row("dead_letter_hops_refused", {HidesZero(), Line("out of hops")}),
       Row("dropped", {HidesZero(), Line("dropped")}),
   };
   return absl::StrCat(LinesText(rows, info, zone), "\nnow\n",

@@ -119,6 +119,7 @@ Rows SubscriptionRows() {
         Row("counts.oldest_due_time", {Line("oldest due")}),
         Row("counts.delivered", {Line("delivered")}), Row("counts.acked", {Line("acked")}),
         Row("counts.dead_lettered", {Line("dead letters")}),
+        Row("counts.dead_letter_hops_refused", {HidesZero(), Line("out of hops")}),
         Row("counts.dropped", {Line("dropped")})}});
 }
 

@@ -82,6 +82,7 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
     sum.delayed += shard.delayed;
     sum.blocked += shard.blocked;
     sum.dead_lettered += shard.dead_lettered;
+    sum.dead_letter_hops_refused += shard.dead_letter_hops_refused;
     sum.dropped += shard.dropped;
   }
   counts->set_accepted(static_cast<int64_t>(sum.accepted));
@@ -99,6 +100,7 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
   counts->set_delayed(static_cast<int64_t>(sum.delayed));
   counts->set_blocked(static_cast<int64_t>(sum.blocked));
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
+  counts->set_dead_letter_hops_refused(static_cast<int64_t>(sum.dead_letter_hops_refused));
   counts->set_dropped(static_cast<int64_t>(sum.dropped));
 }
 

@@ -50,7 +50,9 @@ absl::Status Catalog::Recover(base::Now now) {
   for (TopicEntry* const entry : state_.All()) {
     // Without room for one more topic there is no link, and the shards refuse dead letters. The
     // next start, and a client's dead-letter settlement, try again.
-    if (LiveTopics::LacksDeadLetters(*entry)) static_cast<void>(topics_.LinkDeadLetters(entry));
+    if (LiveTopics::LacksDeadLetters(*entry)) {
+      static_cast<void>(topics_.LinkDeadLetters(entry, /*needed=*/false));
+    }
   }
   const std::vector<TopicEntry*> all = state_.All();
   if (all.empty()) return absl::OkStatus();
@@ -197,11 +199,11 @@ void Catalog::Do(AwaitRecovery& command) {
 void Catalog::Do(TopicUsed& command) { topics_.Revive(state_.Of(command.topic)); }
 
 void Catalog::Do(protocol::TopicReply& reply) {
-  if (reply.tag == kNoChange) return;
   // A shard that has failed stops the server (P7). The next start continues the change.
   if (!reply.status.ok()) return Fail();
   // The shard may have accepted a message before it watched the topic.
   if (reply.messages > 0) topics_.Revive(state_.Of(reply.topic));
+  if (reply.tag == kNoChange) return;
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
   Change* const change = changes_.Find(entry->topic->id);

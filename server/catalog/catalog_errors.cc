@@ -83,6 +83,28 @@ absl::Status NoDeadLetterTopicError(absl::string_view topic) {
                     .retry_after_ms = 0});
 }
 
+absl::Status DeadLetterCycleError(absl::string_view topic, absl::string_view dead_letters,
+                                  const std::vector<std::string>& path) {
+  // A text and its metadata must fit into the headers of an answer.
+  constexpr size_t kNamesMax = 8;
+  std::string cycle(topic);
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i < kNamesMax || i + 1 == path.size()) {
+      absl::StrAppend(&cycle, " > ", path[i]);
+    } else if (i == kNamesMax) {
+      absl::StrAppend(&cycle, " > ...");
+    }
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("dead letters would come back to their topic: ", cycle),
+                   {.reason = "DEAD_LETTER_CYCLE",
+                    .field = "",
+                    .metadata = {{"topic", std::string(topic)},
+                                 {"dead_letter_topic", std::string(dead_letters)},
+                                 {"cycle", cycle}},
+                    .retry_after_ms = 0});
+}
+
 absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name) {
   return MakeError(
       absl::StatusCode::kNotFound, absl::StrCat("topic ", topic, " has no subscription ", name),

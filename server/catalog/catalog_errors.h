@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -25,6 +27,9 @@ absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages);
 absl::Status TopicRecursError(absl::string_view topic, uint64_t recurrences);
 // FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC.
 absl::Status NoDeadLetterTopicError(absl::string_view topic);
+// FAILED_PRECONDITION DEAD_LETTER_CYCLE. `path` begins with `dead_letters` and ends with `topic`.
+absl::Status DeadLetterCycleError(absl::string_view topic, absl::string_view dead_letters,
+                                  const std::vector<std::string>& path);
 // NOT_FOUND SUBSCRIPTION_NOT_FOUND.
 absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name);
 // ALREADY_EXISTS SUBSCRIPTION_EXISTS.

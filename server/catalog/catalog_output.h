@@ -18,7 +18,8 @@
 namespace duetime::catalog {
 
 // The tag of a command to a shard is the number of the topic whose change sends it. kNoChange: a
-// command outside a change; the catalog ignores its reply. kRecovery: a command of the start.
+// command outside a change; of its reply, only the number of messages counts. kRecovery: a command
+// of the start.
 inline constexpr protocol::CallTag kNoChange{};
 inline constexpr protocol::CallTag kRecovery{uint64_t{1} << 32};
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/live_topics.h"
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
+
+#include "absl/container/flat_hash_map.h"
 
 #include "server/base/check.h"
 #include "server/catalog/catalog_errors.h"
@@ -23,9 +28,10 @@ void LiveTopics::Ensure(const EnsureTopic& command) {
   if (command.dead_letters) dead_letters = DefaultDeadLettersName(command.name);
   absl::Status status = CheckCreation(command.name, /*used=*/true, dead_letters);
   // A live topic gets its link first, so that a refused command does not void its deletion.
-  if (status.ok() && live && command.dead_letters) status = LinkDeadLetters(entry);
+  if (status.ok() && live && command.dead_letters) status = LinkDeadLetters(entry, /*needed=*/true);
   if (status.ok()) status = Use(command.name, /*used=*/true, auto_create_, &entry);
-  if (status.ok() && !live && command.dead_letters) status = LinkDeadLetters(entry);
+  if (status.ok() && !live && command.dead_letters)
+    status = LinkDeadLetters(entry, /*needed=*/true);
   output_->AnswerLater(
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
 }
@@ -38,6 +44,9 @@ void LiveTopics::Create(const CreateTopic& command) {
     status = TopicExistsError(command.name);
   } else if (!exists) {
     status = CheckRoomFor(command.settings, entry == nullptr ? 1 : 0);
+  }
+  if (status.ok() && !exists && !command.settings.dead_letter_topic.empty()) {
+    status = CheckNoCycle(command.name, command.settings.dead_letter_topic);
   }
   if (status.ok()) {
     status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
@@ -58,7 +67,12 @@ void LiveTopics::Update(const UpdateTopic& command) {
     status = command.edit(&settings);
     settings.held = entry->topic->settings.held && settings.paused;
     const bool renamed = settings.dead_letter_topic != entry->topic->settings.dead_letter_topic;
-    if (status.ok() && renamed) status = CheckRoomFor(settings, 0);
+    if (status.ok() && renamed) {
+      const std::string& named = settings.dead_letter_topic;
+      status =
+          CheckNoCycle(command.name, named.empty() ? DefaultDeadLettersName(command.name) : named);
+      if (status.ok()) status = CheckRoomFor(settings, 0);
+    }
   }
   if (status.ok()) return ChangeSettings(entry, command.tag, settings);
   output_->AnswerLater({.tag = command.tag, .status = status});
@@ -76,7 +90,9 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   // Without room for the default dead-letter topic there is no link, and the shards refuse dead
   // letters. The next start, and a client's dead-letter settlement, try again.
   const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
-  if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+  if (unlinked || LacksDeadLetters(*entry)) {
+    static_cast<void>(LinkDeadLetters(entry, /*needed=*/false));
+  }
   output_->Then([this, change, changed = entry->topic] {
     state_->Publish(changed);
     output_->SendStep(change, Step::kTelling, changed, /*watch=*/false);
@@ -130,6 +146,7 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
   size_t topics = entry == nullptr ? 1 : 0;
   if (dead_letters.has_value()) {
     if (dead_letters->empty()) return NoDeadLetterTopicError(name);
+    if (absl::Status status = CheckNoCycle(name, *dead_letters); !status.ok()) return status;
     if (state_->Find(*dead_letters) == nullptr) ++topics;
   }
   // A deleted topic keeps its place among the topics that only a subscriber names.
@@ -153,11 +170,71 @@ bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {
   return false;
 }
 
-absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry) {
+std::vector<std::string> LiveTopics::DeadLettersOf(absl::string_view topic) {
+  const TopicEntry* const entry = state_->Find(topic);
+  if (entry == nullptr) return {DefaultDeadLettersName(topic)};
+  std::vector<std::string> names = {DeadLettersName(*entry->topic)};
+  for (const auto& [name, subscription] : entry->subscriptions) {
+    const std::string& own = subscription.stored.settings.dead_letter_name;
+    if (!own.empty()) names.push_back(own);
+  }
+  return names;
+}
+
+absl::Status LiveTopics::CheckNoCycle(absl::string_view topic, absl::string_view dead_letters) {
+  // Each topic that was reached, and the one before it. Every default name is longer than its
+  // topic's, so the search ends.
+  absl::flat_hash_map<std::string, std::string> reached = {{std::string(dead_letters), ""}};
+  std::vector<std::string> open = {std::string(dead_letters)};
+  while (!open.empty()) {
+    const std::string from = std::move(open.back());
+    open.pop_back();
+    if (from == topic) {
+      std::vector<std::string> path;
+      for (std::string at = from; !at.empty(); at = reached[at]) path.push_back(at);
+      std::reverse(path.begin(), path.end());
+      return DeadLetterCycleError(topic, dead_letters, path);
+    }
+    for (std::string& to : DeadLettersOf(from)) {
+      if (!to.empty() && reached.emplace(to, from).second) open.push_back(std::move(to));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
+  *entry = state_->Find(name);
+  if (*entry != nullptr) {
+    return (*entry)->topic->deleted ? absl::OkStatus()
+                                    : Use(name, /*used=*/true, /*create=*/false, entry);
+  }
+  if (absl::Status status = state_->CheckRoom(/*listened=*/false, 1); !status.ok()) return status;
+  *entry = state_->Add(name, /*used=*/true);
+  Topic topic = *(*entry)->topic;
+  topic.deleted = true;
+  topic.touched = std::make_shared<std::atomic<bool>>(false);
+  state_->Set(*entry, std::move(topic));
+  (*entry)->phase = TopicPhase::kDeleted;
+  state_->Write(**entry, TopicPhase::kDeleted, {});
+  output_->Then([this, entry = *entry, reserved = (*entry)->topic] {
+    state_->Publish(reserved);
+    // A watch leaves last, and would overtake the commands of a change that came since.
+    if (entry->topic == reserved) output_->SendSettings(reserved, /*watch=*/true, kNoChange);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry, bool needed) {
   const std::string name = DeadLettersName(*entry->topic);
   if (name.empty()) return NoDeadLetterTopicError(entry->topic->name());
-  TopicEntry* target = nullptr;
-  absl::Status status = Use(name, /*used=*/true, /*create=*/true, &target);
+  TopicEntry* target = state_->Find(name);
+  absl::Status status;
+  if (target == nullptr || entry->topic->dead_letters != target->topic->id) {
+    status = CheckNoCycle(entry->topic->name(), name);
+  }
+  if (status.ok()) {
+    status = needed ? Use(name, /*used=*/true, /*create=*/true, &target) : Reserve(name, &target);
+  }
   if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
   Topic topic = *entry->topic;
   topic.dead_letters = target->topic->id;

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -18,7 +19,8 @@
 namespace duetime::catalog {
 
 // Guarantees: Use() returns a live topic; a refused Ensure() creates and uses nothing. Cost:
-// O(shards) for new settings or a new link, O(subscriptions) for LacksDeadLetters(), else O(1).
+// O(shards) for new settings or a new link, O(subscriptions) for LacksDeadLetters(), O(topics that
+// dead letters can reach) for CheckNoCycle(), else O(1).
 // Thread safety: confined to the catalog's thread.
 class LiveTopics {
  public:
@@ -47,9 +49,18 @@ class LiveTopics {
   // True if the topic needs a dead-letter topic and has no link to one. A link to a deleted topic
   // is enough: the shards watch that topic, and the first dead letter revives it.
   static bool LacksDeadLetters(const TopicEntry& entry);
-  // Creates the dead-letter topic of `entry` if necessary, and sends its number to the shards.
-  // After the start, only this function links a topic to its dead-letter topic.
-  absl::Status LinkDeadLetters(TopicEntry* entry);
+  // Sends the number of the topic's dead-letter topic to the shards. `needed`: creates or revives
+  // that topic now; otherwise only reserves its name. After the start, only this function links a
+  // topic to its dead-letter topic. DEAD_LETTER_CYCLE as in CheckNoCycle.
+  absl::Status LinkDeadLetters(TopicEntry* entry, bool needed);
+  // Finds the topic of this name, or gives the name a number. A topic without more than that is
+  // hidden as a deleted one is, and its first message makes it live. TOPIC_LIMIT.
+  absl::Status Reserve(absl::string_view name, TopicEntry** entry);
+  // FAILED_PRECONDITION DEAD_LETTER_CYCLE if dead letters of `topic` that go to `dead_letters`
+  // could come back to `topic`, through any number of topics. A topic leads to the dead-letter
+  // topics of its subscriptions and to its own, named or default: a subscription by use can come at
+  // any time.
+  absl::Status CheckNoCycle(absl::string_view topic, absl::string_view dead_letters);
 
  private:
   // Writes the settings and sends them to the shards. `tag` is the request to answer.
@@ -57,6 +68,8 @@ class LiveTopics {
   // TOPIC_LIMIT if there is no room for `topics` new topics and the dead-letter topic that the
   // settings name.
   absl::Status CheckRoomFor(const TopicSettings& settings, size_t topics) const;
+  // The names of the topics to which dead letters of this topic may go.
+  std::vector<std::string> DeadLettersOf(absl::string_view topic);
 
   const bool auto_create_;
   CatalogState* const state_;

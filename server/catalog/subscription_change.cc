@@ -26,11 +26,12 @@ absl::Status SubscriptionChange::CompleteSettings(TopicEntry* entry,
                                                   protocol::SubscriptionSettings* settings) {
   settings->dead_letter = {};
   if (settings->dead_letter_name.empty()) {
-    return settings->MakesDeadLetters() ? topics_->LinkDeadLetters(entry) : absl::OkStatus();
+    return settings->MakesDeadLetters() ? topics_->LinkDeadLetters(entry, /*needed=*/false)
+                                        : absl::OkStatus();
   }
   TopicEntry* target = nullptr;
-  absl::Status status =
-      topics_->Use(settings->dead_letter_name, /*used=*/true, /*create=*/true, &target);
+  absl::Status status = topics_->CheckNoCycle(entry->topic->name(), settings->dead_letter_name);
+  if (status.ok()) status = topics_->Reserve(settings->dead_letter_name, &target);
   if (status.ok()) settings->dead_letter = target->topic->id;
   return status;
 }

@@ -33,6 +33,10 @@ absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
   if (absl::Status status = storage::DecodeMessageRecord(record, &message); !status.ok()) {
     return status;
   }
+  origin.hops = message.dead_letter.has_value() ? message.dead_letter->hops + 1 : 1;
+  if (origin.hops > kDeadLetterHopsMax) {
+    return absl::FailedPreconditionError("the message has been in too many dead-letter topics");
+  }
   origin.origin_topic = message.header.topic;
   origin.key = message.key;
   origin.deliver_ms = message.header.deliver_ms;

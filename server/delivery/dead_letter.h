@@ -16,6 +16,10 @@
 
 namespace duetime::delivery {
 
+// The most dead-letter topics that a message may pass through. Settings that let dead letters
+// circle are refused, but settings of an older version may be there, and a long chain is no use.
+inline constexpr uint32_t kDeadLetterHopsMax = 16;
+
 // Makes a dead letter's record from the message's `record`. The dead letter belongs to
 // `dead_letter_topic` and is accepted and due at `now_ms`. It keeps payload, attributes, labels and
 // ordering key, so that it can be redriven. It has no user key, does not expire, and is no
@@ -23,8 +27,9 @@ namespace duetime::delivery {
 // late_policy are set from the record.
 //
 // If the message is a dead letter itself, its own origin is replaced: a dead letter records its
-// last origin only. DATA_LOSS if the record is damaged. REQUIRES: the texts of `origin` are shorter
-// than 64 KiB.
+// last origin only, and how many came before. FAILED_PRECONDITION if it has been in
+// kDeadLetterHopsMax dead-letter topics; DATA_LOSS if the record is damaged. REQUIRES: the texts of
+// `origin` are shorter than 64 KiB.
 absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
                                            storage::TopicId dead_letter_topic, uint64_t now_ms,
                                            storage::DeadLetterOrigin origin);

@@ -36,8 +36,8 @@ TopicId DeadLetters::TargetOf(const Subscription& subscription) {
   return own != TopicId{} ? own : subscription.topic->dead_letter;
 }
 
-bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
-                       absl::string_view text) {
+DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
+                                    absl::string_view text) {
   const PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
@@ -45,10 +45,10 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   const TopicId target = TargetOf(*subscription);
   if (target == TopicId{}) {
     ++stats_->dead_letters_refused;
-    return false;
+    return Made::kNo;
   }
   const auto record = reader_->Record(entry.key());
-  if (!record.ok() || !record->has_value()) return false;
+  if (!record.ok() || !record->has_value()) return Made::kNo;
   storage::DeadLetterOrigin origin;
   origin.topic_name = subscription->state.topic_name;
   origin.subscription_name = subscription->state.name;
@@ -59,7 +59,12 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   origin.first_dispatch_ms = entry.dispatch_ms;
   origin.last_dispatch_ms = entry.last_dispatch_ms;
   absl::StatusOr<std::string> letter = MakeDeadLetter(**record, target, now.wall_ms, origin);
-  if (!letter.ok()) return false;  // damaged: the message stays where it is
+  if (absl::IsFailedPrecondition(letter.status())) {
+    ++stats_->dead_letter_hops_refused;
+    ++subscription->dead_letter_hops_refused;
+    return Made::kNoMoreHops;
+  }
+  if (!letter.ok()) return Made::kNo;  // damaged: the message stays where it is
   const MessageRef ref = Put(now, entry, target, *std::move(letter));
   table_->Learn(index, **record);
   ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
@@ -72,7 +77,7 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
     ends_->Finish(index);
     scheduler_->OnPut(ref);
   });
-  return true;
+  return Made::kYes;
 }
 
 MessageRef DeadLetters::Put(base::Now now, const PendingDelivery& entry, TopicId topic,

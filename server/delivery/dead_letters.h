@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -23,14 +24,17 @@ namespace duetime::delivery {
 // letters. Thread safety: confined to the engine thread.
 class DeadLetters {
  public:
+  // kNoMoreHops: the message has been in kDeadLetterHopsMax dead-letter topics. kNo: the topic for
+  // dead letters is not known, or the record is gone, damaged or unreadable.
+  enum class Made : uint8_t { kYes, kNo, kNoMoreHops };
+
   static constexpr size_t kBytesPerStep = 8 << 20;
 
   explicit DeadLetters(const DeliveryParts& parts);
 
-  // Settles the entry as a dead letter. `text` is the reason in the client's words. False if the
-  // topic for dead letters is not known, or the record is gone, damaged or unreadable; then the
-  // message has not changed. REQUIRES: the entry is not ending.
-  bool Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text);
+  // Settles the entry as a dead letter. `text` is the reason in the client's words. Unless it
+  // returns kYes, the message has not changed. REQUIRES: the entry is not ending.
+  Made Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text);
 
   bool has_budget() const { return bytes_left_ > 0; }
   void BeginStep() { bytes_left_ = kBytesPerStep; }

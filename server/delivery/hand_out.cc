@@ -224,7 +224,8 @@ bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
     case Verdict::kTooOld:
       return retention_->GiveUp(now, index);
     case Verdict::kOutOfAttempts:
-      return dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "");
+      return dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "") ==
+             DeadLetters::Made::kYes;
     case Verdict::kExpired:
       return EndExpired(now, index, head->late_policy);
     case Verdict::kOrdered:
@@ -248,7 +249,8 @@ HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_v
 
 bool HandOut::EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy) {
   if (policy == storage::LatePolicy::kDeadLetter) {
-    return dead_letters_->Make(now, index, storage::DeadLetterReason::kExpired, "");
+    return dead_letters_->Make(now, index, storage::DeadLetterReason::kExpired, "") ==
+           DeadLetters::Made::kYes;
   }
   if (policy != storage::LatePolicy::kDrop) return false;
   ends_->BeginSettle(now, index, storage::EndState::kExpired, storage::Durability::kBuffered);

@@ -175,10 +175,15 @@ void LeaseEnds::Release(base::Now now, const protocol::ReleaseItem& item, Batch*
 void LeaseEnds::Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch) {
   const EntryIndex index = FindLease(item.token, batch);
   if (index == kNoEntry) return;
-  if (dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, item.reason)) {
+  using Made = DeadLetters::Made;
+  const Made made =
+      dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, item.reason);
+  if (made == Made::kYes) {
     batch->later.settled.push_back(item.token);
   } else if (reader_->ok()) {  // else the shard stops, and the lease has not ended
-    batch->now.refused.emplace_back(item.token, protocol::SettleRefusal::kNoDeadLetterTopic);
+    batch->now.refused.emplace_back(item.token, made == Made::kNoMoreHops
+                                                    ? protocol::SettleRefusal::kNoMoreHops
+                                                    : protocol::SettleRefusal::kNoDeadLetterTopic);
   }
 }
 

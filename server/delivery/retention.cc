@@ -70,7 +70,8 @@ bool Retention::GiveUp(base::Now now, EntryIndex index) {
   Subscription* const subscription = (*table_)[index].subscription;
   DT_CHECK(subscription->retains());
   if (subscription->state.settings.retention_policy == protocol::RetentionPolicy::kDeadLetter) {
-    return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "");
+    return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "") ==
+           DeadLetters::Made::kYes;
   }
   ++subscription->dropped;
   ends_->Drop(now, index);

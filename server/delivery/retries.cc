@@ -56,7 +56,8 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   }
   // Without a topic for dead letters one more attempt is better than a lost message.
   if (OutOfAttempts(entry) &&
-      dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, text)) {
+      dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, text) ==
+          DeadLetters::Made::kYes) {
     return;
   }
   const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry;

@@ -147,6 +147,7 @@ struct Subscription {
   uint64_t delivered = 0;
   uint64_t acked = 0;
   uint64_t dead_lettered = 0;
+  uint64_t dead_letter_hops_refused = 0;
   uint64_t dropped = 0;
 
   bool paused() const { return topic->paused || state.settings.paused; }

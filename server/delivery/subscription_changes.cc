@@ -165,6 +165,7 @@ protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& s
   gauges.delivered = subscription.delivered;
   gauges.acked = subscription.acked;
   gauges.dead_lettered = subscription.dead_lettered;
+  gauges.dead_letter_hops_refused = subscription.dead_letter_hops_refused;
   gauges.dropped = subscription.dropped;
   if (subscription.ready.head != kNoEntry) {
     gauges.oldest_due_ms = (*table_)[subscription.ready.head].due_ms;

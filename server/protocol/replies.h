@@ -198,6 +198,7 @@ struct SubscriptionGauges {
   uint64_t delivered = 0;
   uint64_t acked = 0;
   uint64_t dead_lettered = 0;
+  uint64_t dead_letter_hops_refused = 0;
   uint64_t dropped = 0;
 };
 
@@ -277,7 +278,8 @@ struct DeliveryFrame {
 };
 
 // kNoDeadLetterTopic: the shard knows no dead-letter topic (TopicCommand::dead_letter).
-enum class SettleRefusal : uint8_t { kLeaseLost, kNoDeadLetterTopic };
+// kNoMoreHops: the message has been in as many dead-letter topics as it may.
+enum class SettleRefusal : uint8_t { kLeaseLost, kNoDeadLetterTopic, kNoMoreHops };
 
 // Confirms settlements. The shard confirms acks and dead letters after the journal has accepted
 // them, and nacks, extends and refusals at once. So one command may have two replies.

@@ -28,6 +28,9 @@ struct ShardStats {
   uint64_t dead_lettered = 0;
   // Failed tries to make a dead letter, because there is no dead-letter topic. The message stays.
   uint64_t dead_letters_refused = 0;
+  // Failed tries to make a dead letter of a message that has been in as many dead-letter topics as
+  // it may. The message stays.
+  uint64_t dead_letter_hops_refused = 0;
   // Messages that a subscription dropped, by its retention or by its deletion.
   uint64_t dropped = 0;
   uint64_t fired = 0;

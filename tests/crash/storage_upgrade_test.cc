@@ -431,7 +431,7 @@ TEST_F(StorageUpgradeTest, Versions5And6GetTheNewVersionAlone) {
       EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
       EXPECT_EQ(*(*store)->GetLocator(2, kListed.id), ended);
       ASSERT_TRUE((*store)->Close().ok());
-      EXPECT_EQ(copy.ReadWitness().format_version, 7u);
+      EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
     }
   }
 }

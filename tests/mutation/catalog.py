@@ -81,7 +81,7 @@ FAULTS = [
 
     # ---- Dead letters
     ("the dead-letter topic is not made", TOPICS,
-     "if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));", "", ALL),
+     "if (unlinked || LacksDeadLetters(*entry)) { static_cast<void>(LinkDeadLetters(entry, /*needed=*/false)); }", "", ALL),
     ("a new dead-letter topic is not sent to the shards", TOPICS,
      "output_->SendSettings(linked, watch && deleting, kNoChange);",
      "if (false) output_->SendSettings(linked, watch && deleting, kNoChange);", ALL),

@@ -114,7 +114,7 @@ FAULTS = [
     ("a record of version 1 may have flags", RECORD,
      "version == kFirstVersion ? 0 : MessageFlags::kAll", "MessageFlags::kAll", RECORDS),
     ("a record of version 1 may have every section", RECORD,
-     "first_version ? Tag::kAttribute : Tag::kOriginExpiry", "Tag::kOriginExpiry", RECORDS),
+     "first_version ? Tag::kAttribute : Tag::kHops", "Tag::kHops", RECORDS),
     ("the sections may be longer than the record", RECORD,
      "if (LoadLittleEndian<uint32_t>(&bytes[kSectionsBytesAt]) > bytes.size() - kHeaderBytes) {", "if (false) {",
      RECORDS),

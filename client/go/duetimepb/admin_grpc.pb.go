@@ -68,6 +68,9 @@ type AdminClient interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_TOPIC_SETTINGS
 	//	ALREADY_EXISTS     TOPIC_EXISTS       the topic has other settings: use UpdateTopic
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE   dead letters of the topic could come back to it (metadata: topic,
+	//	                                      dead_letter_topic, cycle: the topics on the way). A topic leads to the
+	//	                                      dead-letter topics of its subscriptions and to its own, named or default
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT, DISK_LOW
 	CreateTopic(ctx context.Context, in *CreateTopicRequest, opts ...grpc.CallOption) (*CreateTopicResponse, error)
 	// Reads a topic: its settings and its counts.
@@ -85,6 +88,7 @@ type AdminClient interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_TOPIC_SETTINGS, INVALID_UPDATE_MASK
 	//	NOT_FOUND          TOPIC_NOT_FOUND
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE   as in CreateTopic
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT        the settings name a new dead-letter topic, and there are too many topics
 	UpdateTopic(ctx context.Context, in *UpdateTopicRequest, opts ...grpc.CallOption) (*UpdateTopicResponse, error)
 	// Pauses or resumes all deliveries of a topic. Sets `paused` in its settings, as UpdateTopic would. A repeat changes
@@ -112,6 +116,7 @@ type AdminClient interface {
 	//	INVALID_ARGUMENT   INVALID_SUBSCRIPTION_SETTINGS
 	//	ALREADY_EXISTS     SUBSCRIPTION_EXISTS   the subscription has other settings: use UpdateSubscription
 	//	FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC   as in Schedule, if the settings may lead to dead letters
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE    as in CreateTopic
 	//	RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT, TOPIC_LIMIT, DISK_LOW
 	CreateSubscription(ctx context.Context, in *CreateSubscriptionRequest, opts ...grpc.CallOption) (*CreateSubscriptionResponse, error)
 	// Reads a subscription: its settings and its counts.
@@ -127,6 +132,7 @@ type AdminClient interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_SUBSCRIPTION_SETTINGS, INVALID_UPDATE_MASK
 	//	FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE    as in CreateTopic
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT           the settings need a dead-letter topic, and there are too many topics
 	UpdateSubscription(ctx context.Context, in *UpdateSubscriptionRequest, opts ...grpc.CallOption) (*UpdateSubscriptionResponse, error)
 	// Deletes a subscription. Durable when the call returns. Its streams and waiting Pulls end with
@@ -430,6 +436,9 @@ type AdminServer interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_TOPIC_SETTINGS
 	//	ALREADY_EXISTS     TOPIC_EXISTS       the topic has other settings: use UpdateTopic
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE   dead letters of the topic could come back to it (metadata: topic,
+	//	                                      dead_letter_topic, cycle: the topics on the way). A topic leads to the
+	//	                                      dead-letter topics of its subscriptions and to its own, named or default
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT, DISK_LOW
 	CreateTopic(context.Context, *CreateTopicRequest) (*CreateTopicResponse, error)
 	// Reads a topic: its settings and its counts.
@@ -447,6 +456,7 @@ type AdminServer interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_TOPIC_SETTINGS, INVALID_UPDATE_MASK
 	//	NOT_FOUND          TOPIC_NOT_FOUND
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE   as in CreateTopic
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT        the settings name a new dead-letter topic, and there are too many topics
 	UpdateTopic(context.Context, *UpdateTopicRequest) (*UpdateTopicResponse, error)
 	// Pauses or resumes all deliveries of a topic. Sets `paused` in its settings, as UpdateTopic would. A repeat changes
@@ -474,6 +484,7 @@ type AdminServer interface {
 	//	INVALID_ARGUMENT   INVALID_SUBSCRIPTION_SETTINGS
 	//	ALREADY_EXISTS     SUBSCRIPTION_EXISTS   the subscription has other settings: use UpdateSubscription
 	//	FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC   as in Schedule, if the settings may lead to dead letters
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE    as in CreateTopic
 	//	RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT, TOPIC_LIMIT, DISK_LOW
 	CreateSubscription(context.Context, *CreateSubscriptionRequest) (*CreateSubscriptionResponse, error)
 	// Reads a subscription: its settings and its counts.
@@ -489,6 +500,7 @@ type AdminServer interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_SUBSCRIPTION_SETTINGS, INVALID_UPDATE_MASK
 	//	FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC
+	//	FAILED_PRECONDITION DEAD_LETTER_CYCLE    as in CreateTopic
 	//	RESOURCE_EXHAUSTED TOPIC_LIMIT           the settings need a dead-letter topic, and there are too many topics
 	UpdateSubscription(context.Context, *UpdateSubscriptionRequest) (*UpdateSubscriptionResponse, error)
 	// Deletes a subscription. Durable when the call returns. Its streams and waiting Pulls end with

@@ -139,6 +139,7 @@ void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* pro
   }
   SetTimestamp(origin.deliver_ms, proto->mutable_deliver_time());
   SetTimestamp(origin.accept_ms, proto->mutable_accept_time());
+  proto->set_hops(static_cast<int32_t>(origin.hops));
 }
 
 void FillTombstone(const storage::Tombstone& tombstone, const storage::MessageId& id,

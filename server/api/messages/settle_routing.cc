@@ -175,6 +175,8 @@ v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal) {
       return v1::SettleRefusal::REASON_LEASE_LOST;
     case protocol::SettleRefusal::kNoDeadLetterTopic:
       return v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC;
+    case protocol::SettleRefusal::kNoMoreHops:
+      return v1::SettleRefusal::REASON_DEAD_LETTER_HOPS;
   }
   return v1::SettleRefusal::REASON_UNSPECIFIED;
 }

@@ -40,6 +40,7 @@ void Add(const protocol::SubscriptionGauges& part, protocol::SubscriptionGauges*
   sum->delivered += part.delivered;
   sum->acked += part.acked;
   sum->dead_lettered += part.dead_lettered;
+  sum->dead_letter_hops_refused += part.dead_letter_hops_refused;
   sum->dropped += part.dropped;
 }
 
@@ -55,6 +56,7 @@ void FillCounts(const protocol::SubscriptionGauges& sum, v1::SubscriptionCounts*
   counts->set_delivered(static_cast<int64_t>(sum.delivered));
   counts->set_acked(static_cast<int64_t>(sum.acked));
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
+  counts->set_dead_letter_hops_refused(static_cast<int64_t>(sum.dead_letter_hops_refused));
   counts->set_dropped(static_cast<int64_t>(sum.dropped));
 }
 

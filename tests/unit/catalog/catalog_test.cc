@@ -153,7 +153,7 @@ TEST(CatalogTest, DeadLetterTopicsAreKnownToEveryShardAndFollowTheSettings) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s", .settings = Attempts(3)}),
             "OK");
-  const TopicId own = world.snapshot().FindTopic("a.dlq")->id;
+  const TopicId own = world.snapshot().FindTopicEvenIfDeleted("a.dlq")->id;
   const auto a = static_cast<uint32_t>(world.snapshot().FindTopic("a")->id);
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, own);
   const auto edit = [](TopicSettings* settings) {
@@ -161,7 +161,7 @@ TEST(CatalogTest, DeadLetterTopicsAreKnownToEveryShardAndFollowTheSettings) {
     return absl::OkStatus();
   };
   ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
-  const TopicId graves = world.snapshot().FindTopic("graves")->id;
+  const TopicId graves = world.snapshot().FindTopicEvenIfDeleted("graves")->id;
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, graves);
   world.Restart();
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, graves);
@@ -424,6 +424,8 @@ TEST(CatalogTest, ADeletedDeadLetterTopicStaysDeletedUntilItIsNeeded) {
     return absl::OkStatus();
   };
   EXPECT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
+  EXPECT_EQ(world.snapshot().FindTopic("graves"), nullptr);
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
   EXPECT_NE(world.snapshot().FindTopic("graves"), nullptr);
 }
 

@@ -107,6 +107,15 @@ TEST(FindingsTest, TopicsWithoutLimits) {
   EXPECT_THAT(all[1].text, HasSubstr("(a s)"));
 }
 
+TEST(FindingsTest, DeadLettersThatStayInTheirLastTopic) {
+  const Findings all = CheckTopics(
+      {}, {ParseProto<v1::Subscription>("topic: 'a.dlq' name: 's' settings { retry { "
+                                        "max_attempts: 1 } } counts { dead_letter_hops_refused: "
+                                        "3 }")});
+  EXPECT_THAT(Remarks(all), ElementsAre("dead letters: bad"));
+  EXPECT_THAT(all.back().text, HasSubstr("1 of 1 subscriptions (a.dlq s)"));
+}
+
 TEST(FindingsTest, TheDisk) {
   constexpr int64_t kGib = int64_t{1} << 30;
   const auto syncs = [](int64_t ms) {

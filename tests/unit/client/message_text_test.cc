@@ -302,6 +302,7 @@ TEST(SettledTextTest, OneLineForEachLease) {
        "there is no such lease: mistyped, or over, and the message may come again\n"},
       {v1::SettleRefusal::REASON_OUT_OF_RANGE, "the lease goes on\n"},
       {v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC, "none can be made"},
+      {v1::SettleRefusal::REASON_DEAD_LETTER_HOPS, "it has been in 16 dead-letter topics"},
       {9, "for reason 9"}};
   for (const auto& [reason, words] : reasons) {
     result.answer.mutable_refused(0)->set_reason(static_cast<v1::SettleRefusal::Reason>(reason));

@@ -126,8 +126,25 @@ TEST(DeadLetterTest, OfADeadLetterKnowsTheLastPlaceOnly) {
   origin.origin_topic = kDeadLetters;
   origin.deliver_ms = kNow;
   origin.accept_ms = kNow;
+  origin.hops = 2;
   EXPECT_EQ(*record.dead_letter, origin);
   EXPECT_EQ(record.payload, "payload");
+}
+
+TEST(DeadLetterTest, StaysInItsLastTopicAfterSixteen) {
+  std::string letter = storage::EncodeMessageRecord(FullMessage());
+  for (uint32_t hops = 1; hops <= 16; ++hops) {
+    const auto made = MakeDeadLetter(letter, kDeadLetters, kNow, FullOrigin());
+    ASSERT_TRUE(made.ok()) << made.status();
+    letter = *made;
+    EXPECT_EQ(Decode(letter).dead_letter->hops, hops);
+  }
+  const auto more = MakeDeadLetter(letter, kDeadLetters, kNow, FullOrigin());
+  EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
+  // What an operator sends back begins anew.
+  const auto redriven = MakeRedriven(letter, kNow, /*keep_key=*/false);
+  ASSERT_TRUE(redriven.ok()) << redriven.status();
+  EXPECT_EQ(Decode(DeadLetterOf(Decode(redriven->record))).dead_letter->hops, 1u);
 }
 
 TEST(DeadLetterTest, IsSentBackWithItsTimeToLiveAndPerhapsItsKey) {

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "server/delivery/backlog.h"
+#include "server/delivery/dead_letter.h"
 #include "server/delivery/dead_letters.h"
 #include "server/delivery/leases.h"
 #include "server/delivery/retries.h"
@@ -248,6 +249,19 @@ TEST_F(RetriesTest, WithoutATopicForDeadLettersItIsTriedAgain) {
   EXPECT_EQ(stats_.dead_letters_refused, 1u);
 }
 
+TEST_F(RetriesTest, AfterTheLastHopItIsTriedAgain) {
+  one_->state.settings.retry.max_attempts = 1;
+  one_->topic->dead_letter = kDeadLetters;
+  storage::MessageRecord record;
+  record.dead_letter = storage::DeadLetterOrigin{.hops = kDeadLetterHopsMax};
+  const EntryIndex index = Lease(one_, Put(record));
+  p_.retries->Fail(now_, index, Failure::kNacked, 0, "");
+  EXPECT_EQ(At(index).state, EntryState::kReady);
+  EXPECT_EQ(stats_.dead_letter_hops_refused, 1u);
+  EXPECT_EQ(one_->dead_letter_hops_refused, 1u);
+  EXPECT_EQ(stats_.dead_letters_refused, 0u);
+}
+
 class FullMemoryTest : public RetriesTest {
  protected:
   FullMemoryTest() : RetriesTest({.scheduler = {}, .due_max = 1}) {}
@@ -270,7 +284,8 @@ TEST_F(DeadLettersTest, ALetterStandsForTheMessage) {
   record.payload = "payload";
   const storage::MessageRef message = Put(record);
   const EntryIndex index = Take(one_, message);
-  EXPECT_TRUE(p_.dead_letters->Make(now_, index, storage::DeadLetterReason::kRejected, "why"));
+  EXPECT_EQ(p_.dead_letters->Make(now_, index, storage::DeadLetterReason::kRejected, "why"),
+            DeadLetters::Made::kYes);
   EXPECT_EQ(At(index).state, EntryState::kEnding);
   Commit();
   EXPECT_EQ(TombstoneOf(message.key.id)->state, EndState::kDeadLettered);
@@ -282,7 +297,8 @@ TEST_F(DeadLettersTest, TheSubscriptionsOwnTopicComesFirst) {
   constexpr storage::TopicId kOwn{3};
   one_->topic->dead_letter = kDeadLetters;
   one_->state.settings.dead_letter = kOwn;
-  EXPECT_TRUE(p_.dead_letters->Make(now_, Take(), storage::DeadLetterReason::kRejected, ""));
+  EXPECT_EQ(p_.dead_letters->Make(now_, Take(), storage::DeadLetterReason::kRejected, ""),
+            DeadLetters::Made::kYes);
   Commit();
   EXPECT_EQ(writer_.Pending(kOwn).value(), 1);
   EXPECT_EQ(writer_.Pending(kDeadLetters).value(), 0);
@@ -295,7 +311,8 @@ TEST_F(DeadLettersTest, TheBudgetIsOfOneStep) {
   record.payload = payload;
   EXPECT_TRUE(p_.dead_letters->has_budget());
   const EntryIndex index = Take(one_, Put(record));
-  EXPECT_TRUE(p_.dead_letters->Make(now_, index, storage::DeadLetterReason::kRejected, ""));
+  EXPECT_EQ(p_.dead_letters->Make(now_, index, storage::DeadLetterReason::kRejected, ""),
+            DeadLetters::Made::kYes);
   EXPECT_FALSE(p_.dead_letters->has_budget());
   p_.dead_letters->KeepBudget(1);
   EXPECT_TRUE(p_.dead_letters->has_budget());

@@ -41,10 +41,11 @@ class SettleTest : public ::testing::Test {
     shard_.Handle(now_, std::move(topic));
   }
 
-  void Attach(protocol::StreamId stream, size_t messages, bool reports_begun = false) {
+  void Attach(protocol::StreamId stream, size_t messages, bool reports_begun = false,
+              storage::TopicId topic = kTopic) {
     shard_.Handle(now_, protocol::AttachCommand{.stream = stream,
-                                                .topic = kTopic,
-                                                .subscription = storage::FirstSubscription(kTopic),
+                                                .topic = topic,
+                                                .subscription = storage::FirstSubscription(topic),
                                                 .lease_ms = 30'000,
                                                 .credit = std::make_shared<protocol::StreamCredit>(
                                                     static_cast<int64_t>(messages),
@@ -102,7 +103,10 @@ class SettleTest : public ::testing::Test {
     for (protocol::SettleReply& reply : effects.settles) {
       for (const protocol::LeaseToken token : reply.settled)
         settled_.emplace_back(reply.stream, token);
-      for (const auto& [token, why] : reply.refused) refused_.emplace_back(reply.stream, token);
+      for (const auto& [token, why] : reply.refused) {
+        refused_.emplace_back(reply.stream, token);
+        last_refusal_ = why;
+      }
     }
     shard_.CheckInvariants();
     return bytes;
@@ -134,6 +138,7 @@ class SettleTest : public ::testing::Test {
   storage::MessageId last_id_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> settled_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> refused_;
+  protocol::SettleRefusal last_refusal_{};
 };
 
 TEST_F(SettleTest, LargeMessagesAreHandedOutAFewInEachStep) {
@@ -221,6 +226,30 @@ TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
   ASSERT_EQ(refused_.size(), 1u);
   EXPECT_EQ(refused_[0].second, tokens_[kCount - 1]);
   EXPECT_EQ(settled_.back().second, tokens_[kCount]);
+}
+
+// Settings that let dead letters circle are refused, but older versions took them.
+TEST_F(SettleTest, DeadLettersDoNotCircleForEver) {
+  protocol::TopicCommand back;
+  back.topic = kDeadLetters;
+  back.dead_letter = kTopic;
+  shard_.Handle(now_, std::move(back));
+  Attach(kStream, 1);
+  Attach(kOther, 1, /*reports_begun=*/false, kDeadLetters);
+  Schedule(1, 10);
+  for (size_t hops = 0; hops < 16; ++hops) {
+    ASSERT_EQ(tokens_.size(), hops + 1);
+    shard_.Handle(now_, Reject(hops % 2 == 0 ? kStream : kOther, hops, hops + 1));
+    for (int i = 0; i < 10; ++i) Step();
+  }
+  ASSERT_EQ(tokens_.size(), 17u);
+  EXPECT_TRUE(refused_.empty());
+  shard_.Handle(now_, Reject(kStream, 16, 17));
+  StepUntilQuiet();
+  ASSERT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(last_refusal_, protocol::SettleRefusal::kNoMoreHops);
+  EXPECT_EQ(shard_.stats().dead_lettered, 16u);
+  EXPECT_EQ(shard_.stats().dead_letter_hops_refused, 1u);
 }
 
 // Where there is no topic for its dead letter a message is tried again rather than lost.

@@ -59,7 +59,8 @@ Readings DistinctReadings() {
                             &stats.low_watermark_ms,
                             &stats.claim_ms,
                             &stats.load_ms,
-                            &stats.dead_letters_refused}) {
+                            &stats.dead_letters_refused,
+                            &stats.dead_letter_hops_refused}) {
       *field = next++;
     }
     stats.lateness[0] = 5;

@@ -129,7 +129,8 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .deliver_ms = kDueMs,
                                             .accept_ms = kAcceptMs,
                                             .ttl_ms = 60'000,
-                                            .late_policy = LatePolicy::kDrop},
+                                            .late_policy = LatePolicy::kDrop,
+                                            .hops = 2},
             .payload = "hello"}))},
       {"meta value log_place",
        Hex(EncodeLogPlace(
