@@ -20,6 +20,7 @@ constexpr int64_t kLastCivilYear = 10'000;
 // The calendar, including weekdays, repeats after this many years.
 constexpr int64_t kCalendarCycleYears = 400;
 constexpr int kDaysPerWeek = 7;
+constexpr int64_t kDaySeconds = 86'400;
 
 // The lowest value in `bits` that is at least `from`, or -1. REQUIRES: 0 <= from < 64.
 int NextBit(uint64_t bits, int from) {
@@ -136,6 +137,43 @@ std::optional<absl::CivilSecond> CronExpression::NextCivil(absl::CivilSecond fro
   }
   if (!day.has_value()) return std::nullopt;
   return NextOnDay(absl::CivilSecond(*day));
+}
+
+uint64_t CronExpression::CountOnDay(absl::CivilSecond from) const {
+  const auto count = [](uint64_t bits) { return static_cast<uint64_t>(std::popcount(bits)); };
+  const auto from_bit = [](uint64_t bits, int first) { return bits & (~uint64_t{0} << first); };
+  const auto has = [](uint64_t bits, int bit) { return (bits >> bit & 1) != 0; };
+  const uint64_t per_minute = count(fields_.seconds);
+  const uint64_t per_hour = count(fields_.minutes) * per_minute;
+  uint64_t sum = count(from_bit(fields_.hours, from.hour() + 1)) * per_hour;
+  if (!has(fields_.hours, from.hour())) return sum;
+  sum += count(from_bit(fields_.minutes, from.minute() + 1)) * per_minute;
+  if (!has(fields_.minutes, from.minute())) return sum;
+  return sum + count(from_bit(fields_.seconds, from.second()));
+}
+
+uint64_t CronExpression::Count(int64_t after_ms, int64_t until_ms,
+                               const absl::TimeZone& zone) const {
+  uint64_t sum = 0;
+  std::optional<int64_t> next = Next(after_ms, zone);
+  while (next.has_value() && *next <= until_ms) {
+    const absl::CivilSecond at = CivilAt(*next / 1'000, zone);
+    const absl::CivilSecond end(absl::CivilDay(at) + 1);
+    // Until local clocks change next, the offset from UTC stays as it is at `next`.
+    absl::TimeZone::CivilTransition change;
+    const absl::Time day_before = absl::FromUnixSeconds(*next / 1'000 - kDaySeconds);
+    const bool changes = zone.NextTransition(day_before, &change) && change.from < end;
+    if (changes) {
+      ++sum;
+      next = Next(*next, zone);
+      continue;
+    }
+    const absl::CivilSecond until = at + (until_ms - *next) / 1'000 + 1;
+    sum += CountOnDay(at);
+    if (until < end) return sum - CountOnDay(until);
+    next = Next(*next + (end - at) * 1'000 - 1, zone);
+  }
+  return sum;
 }
 
 std::optional<int64_t> CronExpression::NextInOverlap(int64_t second, absl::CivilSecond now,

@@ -145,6 +145,27 @@ std::optional<uint64_t> Recurrence::CountBetween(int64_t after_ms, int64_t until
   return count;
 }
 
+uint64_t Recurrence::Count(int64_t after_ms, int64_t until_ms) const {
+  if (!cron_.has_value()) return *CountBetween(after_ms, until_ms, 0);
+  if (rule_.end_ms.has_value()) until_ms = std::min(until_ms, *rule_.end_ms - 1);
+  return cron_->Count(std::max(after_ms, rule_.start_ms - 1), until_ms, zone_);
+}
+
+std::optional<int64_t> Recurrence::LastBetween(int64_t after_ms, int64_t until_ms) const {
+  std::optional<int64_t> last = NextAfter(after_ms);
+  if (!last.has_value() || *last > until_ms) return std::nullopt;
+  // Searches backwards from the end, each time twice as far.
+  for (int64_t back_ms = 1'000; back_ms < until_ms - *last; back_ms *= 2) {
+    const std::optional<int64_t> later = NextAfter(until_ms - back_ms);
+    if (!later.has_value() || *later > until_ms) continue;
+    last = later;
+    break;
+  }
+  for (auto next = NextAfter(*last); next.has_value() && *next <= until_ms; next = NextAfter(*last))
+    last = next;
+  return last;
+}
+
 int64_t Recurrence::JitterOf(uint64_t seed, int64_t nominal_ms) const {
   int64_t room = NextWithoutEnd(nominal_ms).value_or(kTimeMaxMs + 1) - nominal_ms - 1;
   if (rule_.end_ms.has_value()) room = std::min(room, *rule_.end_ms - nominal_ms - 1);

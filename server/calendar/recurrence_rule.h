@@ -68,6 +68,14 @@ class Recurrence {
   // else O(number).
   std::optional<uint64_t> CountBetween(int64_t after_ms, int64_t until_ms, uint64_t most) const;
 
+  // The number of nominal times after `after_ms`, up to and including `until_ms`. Ignores
+  // max_count. Cost: O(1) for an interval, else as CronExpression::Count.
+  uint64_t Count(int64_t after_ms, int64_t until_ms) const;
+
+  // The last nominal time after `after_ms`, up to and including `until_ms`; nullopt if there is
+  // none. Ignores max_count.
+  std::optional<int64_t> LastBetween(int64_t after_ms, int64_t until_ms) const;
+
   // True if `made` times complete the rule.
   bool IsComplete(uint64_t made) const { return rule_.max_count > 0 && made >= rule_.max_count; }
 

@@ -232,6 +232,42 @@ TEST(CronParseTest, AnExpressionThatNeverMatchesIsRefused) {
 TEST(CronParseTest, KeepsItsText) { EXPECT_EQ(Cron(" @Daily ").text(), " @Daily "); }
 
 // Guarantee (3) of the header, checked with the rarest day over a whole cycle of the calendar.
+TEST(CronCountTest, CountsWhatNextFinds) {
+  struct Case {
+    const char* cron;
+    const char* zone;
+    const char* after;
+    const char* until;
+  };
+  const Case cases[] = {
+      {"* * * * *", "UTC", "2026-05-04T00:00:30Z", "2026-05-04T00:02:00Z"},
+      {"*/7 3-5 * * * *", "UTC", "2026-05-04T03:03:03Z", "2026-05-09T03:04:04Z"},
+      {"0 9 * * MON-FRI", "Europe/Berlin", "2026-01-01T00:00:00Z", "2028-03-01T00:00:00Z"},
+      {"*/10 * * * *", "Europe/Berlin", "2026-03-20T00:00:00Z", "2026-11-01T00:00:00Z"},
+      {"30 2 * * *", "Europe/Berlin", "2026-03-20T00:00:00Z", "2026-11-01T00:00:00Z"},
+      {"*/15 * * * *", "Australia/Lord_Howe", "2026-03-20T00:00:00Z", "2026-11-01T00:00:00Z"},
+      {"0 */5 * * *", "Pacific/Apia", "2011-12-20T00:00:00Z", "2012-01-10T00:00:00Z"},
+      {"59 23 * * *", "Asia/Kathmandu", "2026-05-04T18:14:00Z", "2026-05-06T18:14:00Z"},
+      {"0 0 29 2 *", "UTC", "2026-05-04T00:00:00Z", "2050-05-04T00:00:00Z"},
+  };
+  for (const Case& one : cases) {
+    const CronExpression cron = Cron(one.cron);
+    const absl::TimeZone zone = Zone(one.zone);
+    // Each end is tried at, before and after an occurrence.
+    for (const int64_t shift_ms : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{59'999}}) {
+      const int64_t after_ms = Ms(one.after) + shift_ms;
+      const int64_t until_ms = Ms(one.until) - shift_ms;
+      uint64_t found = 0;
+      for (auto at = cron.Next(after_ms, zone); at.has_value() && *at <= until_ms;
+           at = cron.Next(*at, zone)) {
+        ++found;
+      }
+      EXPECT_EQ(cron.Count(after_ms, until_ms, zone), found) << one.cron << " " << one.zone;
+    }
+    EXPECT_EQ(cron.Count(Ms(one.until), Ms(one.after), zone), 0u);
+  }
+}
+
 TEST(CronNextTest, OccurrencesAreAtMostFortyYearsApart) {
   constexpr int64_t kYearMs = int64_t{366} * 86'400'000;
   int64_t longest = 0;

@@ -175,7 +175,26 @@ TEST(RecurrenceTest, CountsTheTimesBetweenTwoMoments) {
   for (const Case& one : cases) {
     EXPECT_EQ(Compiled(one.rule).CountBetween(one.after_ms, one.until_ms, one.most), one.count)
         << one.after_ms << " " << one.until_ms;
+    if (!one.count.has_value()) continue;
+    const Recurrence rule = Compiled(one.rule);
+    EXPECT_EQ(rule.Count(one.after_ms, one.until_ms), *one.count);
+    const auto last = rule.LastBetween(one.after_ms, one.until_ms);
+    EXPECT_EQ(last.has_value(), *one.count > 0);
+    if (!last.has_value()) continue;
+    EXPECT_EQ(rule.Count(one.after_ms, *last - 1), *one.count - 1);
+    EXPECT_EQ(rule.Count(*last, one.until_ms), 0u);
   }
+}
+
+TEST(RecurrenceTest, TheLastTimeIsFoundFromFarAway) {
+  RecurrenceRule seldom;
+  seldom.cron = "0 0 29 2 *";
+  EXPECT_EQ(Compiled(seldom).LastBetween(0, Ms("2027-02-28T00:00:00Z")),
+            Ms("2024-02-29T00:00:00Z"));
+  RecurrenceRule often;
+  often.cron = "* * * * * *";
+  EXPECT_EQ(Compiled(often).LastBetween(0, Ms("2027-02-28T00:00:00.5Z")),
+            Ms("2027-02-28T00:00:00Z"));
 }
 
 TEST(JitterTest, IsStableAndWithinItsBounds) {
