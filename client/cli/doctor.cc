@@ -113,6 +113,26 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
   return absl::OkStatus();
 }
 
+absl::Status CheckAllRecurrences(const client::ClientOptions& options,
+                                 const v1::ServerInfoResponse& info, Findings* all) {
+  std::vector<v1::Recurrence> stalled;
+  if (info.counts().recurrences_stalled() > 0) {
+    const auto client = AdminClient::Create(options);
+    if (!client.ok()) return client.status();
+    v1::ListRecurrencesRequest request;
+    do {
+      const auto page = (*client)->ListRecurrences(request);
+      if (!page.ok()) return page.status();
+      for (const v1::Recurrence& one : page->recurrences()) {
+        if (one.state() == v1::Recurrence::STATE_STALLED) stalled.push_back(one);
+      }
+      request.set_page_token(page->next_page_token());
+    } while (!request.page_token().empty() && stalled.empty());
+  }
+  Append(CheckRecurrences(info, stalled), all);
+  return absl::OkStatus();
+}
+
 Finding NoServer(const Settings& settings, const absl::Status& error) {
   return {.level = Level::kBad,
           .check = "server",
@@ -184,6 +204,7 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   const bool refused = absl::IsUnauthenticated(status);
   if (status.ok() || refused) findings.push_back(AskForIdentity(options));
   if (status.ok()) status = CheckAllTopics(options, info, &findings);
+  if (status.ok()) status = CheckAllRecurrences(options, info, &findings);
   if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
   const std::string data_dir = input.Text("--data-dir");
   Append(CheckMachine(data_dir), &findings);

@@ -320,6 +320,35 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
   return all;
 }
 
+Findings CheckRecurrences(const v1::ServerInfoResponse& info,
+                          const std::vector<v1::Recurrence>& stalled) {
+  Findings all;
+  const int64_t count =
+      std::max<int64_t>(info.counts().recurrences_stalled(), static_cast<int64_t>(stalled.size()));
+  if (count > 0) {
+    std::string text =
+        absl::StrCat(count, count == 1 ? " recurrence makes" : " recurrences make", " no messages");
+    if (!stalled.empty()) {
+      absl::StrAppend(&text, ": ", Printable(stalled[0].name()), ", because ",
+                      Printable(stalled[0].state_reason()));
+    }
+    all.push_back(
+        Bad("recurrences", text,
+            "Install the package tzdata for an unknown time zone, or duetime recur update "
+            "NAME; then they go on by themselves."));
+  }
+  if (info.counts().recurrences_made_anew() > 0) {
+    all.push_back(
+        Warning("recurrences",
+                absl::StrCat(
+                    "the clock was ahead and was set back: ", info.counts().recurrences_made_anew(),
+                    " occurrences were made anew, and some may come twice"),
+                "Synchronise the clock before the server starts; its log names the recurrences."));
+  }
+  if (all.empty()) all.push_back(Ok("recurrences", "none is stalled"));
+  return all;
+}
+
 Finding CheckKernelClock(const KernelClock& clock) {
   if (clock.synchronised) {
     return Ok("time sync", absl::StrCat("this machine's clock is synchronised, to ",

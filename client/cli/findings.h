@@ -14,6 +14,7 @@
 #include "client/cpp/channel.h"
 #include "duetime/v1/access.pb.h"
 #include "duetime/v1/admin.pb.h"
+#include "duetime/v1/recurrence.pb.h"
 
 namespace duetime::cli {
 
@@ -50,6 +51,11 @@ Finding CheckIdentity(const absl::StatusOr<v1::CheckAccessResponse>& answer);
 // The topics and their subscriptions.
 Findings CheckTopics(const std::vector<v1::Topic>& topics,
                      const std::vector<v1::Subscription>& subscriptions);
+
+// The recurrences that are stalled, of as many as there are in `info`, and those that a wrong clock
+// had made.
+Findings CheckRecurrences(const v1::ServerInfoResponse& info,
+                          const std::vector<v1::Recurrence>& stalled);
 
 // ---- Facts of this machine.
 

@@ -108,6 +108,7 @@ Row TopicRow() {
 Rows RecurrenceRows() {
   return Join(
       {{RecurrenceNameRow(), TopicRow(), Row("state", {Line("state"), Column("STATE")}),
+        Row("state_reason", {Warns(), Line("because")}),
         Row("schedule", {As(RuleText), Line("rule")})},
        ScheduleRows(),
        PolicyRows(),

@@ -83,6 +83,8 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
     sum.blocked += shard.blocked;
     sum.dead_lettered += shard.dead_lettered;
     sum.dead_letter_hops_refused += shard.dead_letter_hops_refused;
+    sum.recurrences_stalled += shard.recurrences_stalled;
+    sum.recurrences_made_anew += shard.recurrences_made_anew;
     sum.dropped += shard.dropped;
   }
   counts->set_accepted(static_cast<int64_t>(sum.accepted));
@@ -101,6 +103,8 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
   counts->set_blocked(static_cast<int64_t>(sum.blocked));
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
   counts->set_dead_letter_hops_refused(static_cast<int64_t>(sum.dead_letter_hops_refused));
+  counts->set_recurrences_stalled(static_cast<int64_t>(sum.recurrences_stalled));
+  counts->set_recurrences_made_anew(static_cast<int64_t>(sum.recurrences_made_anew));
   counts->set_dropped(static_cast<int64_t>(sum.dropped));
 }
 

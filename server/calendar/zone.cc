@@ -2,10 +2,13 @@
 #include "server/calendar/zone.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -13,12 +16,16 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
+#include "server/base/mutex.h"
 
 namespace duetime::calendar {
 namespace {
 
-// The tz database that abseil reads.
-constexpr absl::string_view kDatabase = "/usr/share/zoneinfo/";
+// The tz database that abseil reads: it follows the environment.
+std::string Database() {
+  const char* const named = std::getenv("TZDIR");
+  return named == nullptr || *named == '\0' ? "/usr/share/zoneinfo" : named;
+}
 // The longest name in the database has 32 characters.
 constexpr size_t kNameSizeMax = 64;
 
@@ -39,7 +46,30 @@ bool LooksLikeName(absl::string_view name) {
 // Checks before calling abseil, because abseil remembers every requested name, also unknown ones.
 bool IsInDatabase(absl::string_view name) {
   std::error_code error;
-  return std::filesystem::is_regular_file(absl::StrCat(kDatabase, name), error);
+  return std::filesystem::is_regular_file(absl::StrCat(Database(), "/", name), error);
+}
+
+// The names that were found, because abseil keeps a zone until the process ends: what runs goes on
+// running if a name leaves the database. There are as many as the database has.
+class FoundNames {
+ public:
+  bool Contains(absl::string_view name) const {
+    base::MutexLock lock(&mutex_);
+    return names_.contains(std::string(name));
+  }
+  void Add(absl::string_view name) {
+    base::MutexLock lock(&mutex_);
+    names_.emplace(name);
+  }
+
+ private:
+  mutable base::Mutex mutex_;
+  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+FoundNames* Found() {
+  static FoundNames* const found = new FoundNames;
+  return found;
 }
 
 }  // namespace
@@ -47,7 +77,11 @@ bool IsInDatabase(absl::string_view name) {
 absl::StatusOr<absl::TimeZone> FindZone(absl::string_view name, absl::string_view field) {
   if (name == "UTC") return absl::UTCTimeZone();
   absl::TimeZone zone;
-  if (LooksLikeName(name) && IsInDatabase(name) && absl::LoadTimeZone(name, &zone)) return zone;
+  if (LooksLikeName(name) && (Found()->Contains(name) || IsInDatabase(name)) &&
+      absl::LoadTimeZone(name, &zone)) {
+    Found()->Add(name);
+    return zone;
+  }
   const std::string shown = absl::CHexEscape(name.substr(0, kNameSizeMax));
   return base::MakeError(
       absl::StatusCode::kInvalidArgument,

@@ -17,9 +17,9 @@ namespace duetime::calendar {
 // ("+02:00"), paths and "localtime" are no IANA names, because their meaning depends on the machine
 // or the season.
 //
-// Cost: one file lookup per call, and one read at the first call for a zone; abseil then keeps the
-// zone for the life of the process. Unknown names leave nothing in memory, so a client cannot fill
-// it with invented names. Thread-safe.
+// Cost: one file lookup and one read at the first call for a zone, which is then kept for the life
+// of the process, also if it leaves the database. Unknown names cost a lookup per call and leave
+// nothing in memory, so a client cannot fill it with invented names. Thread-safe.
 absl::StatusOr<absl::TimeZone> FindZone(absl::string_view name, absl::string_view field);
 
 }  // namespace duetime::calendar

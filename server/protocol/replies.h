@@ -318,13 +318,15 @@ struct Effects {
   // Watched topics that got a message. The shard reports each topic once, before it answers the
   // message.
   std::vector<storage::TopicId> used_topics;
+  // Lines for the log.
+  std::vector<std::string> notices;
   // A write or a read of the store failed, and the shard has stopped for good. It answered every
   // open call with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {
     return frames.empty() && settles.empty() && replies.empty() && wakes.empty() &&
-           used_topics.empty() && !failed;
+           used_topics.empty() && notices.empty() && !failed;
   }
 };
 

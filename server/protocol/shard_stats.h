@@ -47,6 +47,8 @@ struct ShardStats {
   uint64_t read_back = 0;
   uint64_t loaded = 0;
   uint64_t claims = 0;
+  // Occurrences of recurrences that were made anew, because a clock that was ahead had made them.
+  uint64_t recurrences_made_anew = 0;
   // Lateness of first deliveries.
   std::array<uint64_t, kLatenessBoundsMs.size() + 1> lateness{};
   uint64_t lateness_sum_ms = 0;
@@ -69,6 +71,8 @@ struct ShardStats {
   // Commands that wait for a change of the same message or key.
   uint64_t waiting = 0;
   uint64_t recurrences = 0;
+  // Of these, those that are active and cannot make occurrences.
+  uint64_t recurrences_stalled = 0;
   uint64_t operations_running = 0;
   // Every message due at or before this time has fired. The distance to now is the lag.
   uint64_t fired_ms = 0;

@@ -28,9 +28,6 @@ using storage::ObjectKind;
 namespace {
 
 constexpr size_t kRecoverPage = 100;
-// The most skipped occurrences that are counted one by one. A rule for every second skips thirty
-// million in a year.
-constexpr uint64_t kSkippedMax = 1'000;
 
 int64_t Signed(uint64_t ms) { return static_cast<int64_t>(ms); }
 
@@ -111,27 +108,25 @@ absl::Status RecurrenceEngine::Recover() {
     for (const storage::ObjectRef& object : objects) {
       auto state = protocol::DecodeRecurrence(object.name, object.value);
       if (!state.ok()) return state.status();
-      // The rule was checked when the recurrence was made, but the machine may have lost the time
-      // zone since.
+      // Step looks whether it can make occurrences: the machine may have lost the time zone since.
+      to_review_.push_back(state->name);
       auto rule = Recurrence::Compile(state->spec.rule, "recurrence.schedule");
-      if (!rule.ok()) {
-        state->status = protocol::RecurrenceStatus::kPaused;
-        Insert(*std::move(state), std::nullopt);
-        continue;
-      }
-      Insert(*std::move(state), *std::move(rule));
+      Insert(*std::move(state), rule.ok() ? std::optional(*std::move(rule)) : std::nullopt);
     }
     if (objects.size() < kRecoverPage) return absl::OkStatus();
     after = objects.back().name;
   }
 }
 
-void RecurrenceEngine::Insert(protocol::RecurrenceState state, std::optional<Recurrence> rule) {
+RecurrenceEngine::Entry* RecurrenceEngine::Insert(protocol::RecurrenceState state,
+                                                  std::optional<Recurrence> rule) {
   const std::string name = state.name;
   bytes_ += state.spec.message.size();
   auto entry = std::make_unique<Entry>(Entry{.state = std::move(state), .rule = std::move(rule)});
   if (entry->state.current.id != MessageId{}) current_[entry->state.current.id] = entry.get();
-  DT_CHECK(entries_.emplace(name, std::move(entry)).second);
+  const auto [inserted, fresh] = entries_.emplace(name, std::move(entry));
+  DT_CHECK(fresh);
+  return inserted->second.get();
 }
 
 void RecurrenceEngine::Erase(const std::string& name) {
@@ -139,6 +134,7 @@ void RecurrenceEngine::Erase(const std::string& name) {
   DT_CHECK(it != entries_.end());
   bytes_ -= it->second->state.spec.message.size();
   current_.erase(it->second->state.current.id);
+  stalled_.erase(name);
   entries_.erase(it);
 }
 
@@ -235,11 +231,8 @@ void RecurrenceEngine::Advance(base::Now now, Entry* entry) {
   current_.erase(state.current.id);
   state.previous = state.current;
   state.current = {};
-  if (entry->rule.has_value()) {
-    MakeNext(now, entry, state.nominal_ms);
-  } else {
-    state.status = protocol::RecurrenceStatus::kPaused;
-  }
+  // A stalled recurrence stays active, without an occurrence.
+  if (entry->rule.has_value()) MakeNext(now, entry, state.nominal_ms);
   Save(*entry);
 }
 
@@ -253,14 +246,14 @@ std::optional<int64_t> RecurrenceEngine::First(const Recurrence& rule, int64_t n
 
 void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
   protocol::RecurrenceState& state = entry->state;
+  // Before anything is counted.
+  if (!ReadTemplate(*entry)) return;
   const int64_t now_ms = Signed(now.wall_ms);
   const Recurrence& rule = *entry->rule;
   std::optional<int64_t> next = Next(rule, Signed(after_ms));
-  if (state.spec.misfire != protocol::Misfire::kFireAll) {
-    for (uint64_t i = 0; next.has_value() && *next <= now_ms; ++i) {
-      ++state.skipped;
-      next = Next(rule, i < kSkippedMax ? *next : now_ms);
-    }
+  if (state.spec.misfire != protocol::Misfire::kFireAll && next.has_value() && *next <= now_ms) {
+    state.skipped += rule.Count(Signed(after_ms), now_ms);
+    next = Next(rule, now_ms);
   }
   MakeOrComplete(now, entry, next);
 }
@@ -276,16 +269,15 @@ void RecurrenceEngine::MakeOrComplete(base::Now now, Entry* entry,
 
 void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   protocol::RecurrenceState& state = entry->state;
+  state.status = protocol::RecurrenceStatus::kActive;
+  if (!ReadTemplate(*entry)) return;
   const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
   // The jitter of a very long interval may reach beyond the latest due time.
   const uint64_t deliver_ms =
       std::min(nominal_ms + static_cast<uint64_t>(jitter_ms), MessageId::kDueMax - 1);
-  state.status = protocol::RecurrenceStatus::kActive;
   state.nominal_ms = nominal_ms;
   state.current_deliver_ms = deliver_ms;
   ++state.made;
-  // The template was checked when it was accepted, so it can be decoded.
-  DT_CHECK(storage::DecodeMessageRecord(state.spec.message, &decoded_).ok());
   decoded_.header = {.topic = state.spec.topic,
                      .deliver_ms = deliver_ms,
                      .accept_ms = now.wall_ms,
@@ -419,8 +411,7 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
     reply->state = std::move(state);
     return absl::OkStatus();
   }
-  Insert(std::move(state), *std::move(rule));
-  Entry* const entry = entries_.at(command.name).get();
+  Entry* const entry = Insert(std::move(state), *std::move(rule));
   Make(now, entry, static_cast<uint64_t>(*first));
   Save(*entry);
   reply->state = entry->state;
@@ -453,7 +444,9 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
     if (!first.has_value()) return NeverError();
   }
   if (command.validate_only) return absl::OkStatus();
+  const bool was_stalled = stalled_.contains(state.name);
   Withdraw(now, entry);
+  EndStall(state.name);
   bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
   state.spec = std::move(spec);
   entry->rule = *std::move(rule);
@@ -462,6 +455,8 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
   if (state.status != protocol::RecurrenceStatus::kPaused) {
     if (command.update_rule) {
       MakeOrComplete(now, entry, first);
+    } else if (was_stalled) {
+      GoOn(now, entry);
     } else if (state.status == protocol::RecurrenceStatus::kActive) {
       // This holds even if Withdraw could not cancel the old occurrence: it is delivered, but does
       // not make another one.
@@ -476,6 +471,7 @@ void RecurrenceEngine::Pause(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
   if (state.status != protocol::RecurrenceStatus::kActive) return;
   Withdraw(now, entry);
+  EndStall(state.name);
   state.status = protocol::RecurrenceStatus::kPaused;
   ++state.revision;
   state.update_ms = now.wall_ms;
@@ -490,30 +486,30 @@ absl::Status RecurrenceEngine::Resume(base::Now now, Entry* entry) {
     if (!compiled.ok()) return compiled.status();
     entry->rule = *std::move(compiled);
   }
-  const Recurrence& rule = *entry->rule;
   ++state.revision;
   state.update_ms = now.wall_ms;
   state.status = protocol::RecurrenceStatus::kActive;
+  // An occurrence that is still pending stays. Only the time of the next one was unknown.
+  if (state.current.id == MessageId{}) GoOn(now, entry);
+  Save(*entry);
+  return absl::OkStatus();
+}
+
+void RecurrenceEngine::GoOn(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
+  const Recurrence& rule = *entry->rule;
+  if (!ReadTemplate(*entry)) return;
   const int64_t now_ms = Signed(now.wall_ms);
   const std::optional<int64_t> missed = Next(rule, Signed(state.nominal_ms));
-  if (state.current.id != MessageId{}) {
-    // The occurrence is still pending. Only the time of the next one was unknown.
-  } else if (state.spec.misfire == protocol::Misfire::kFireOnce && missed.has_value() &&
-             *missed <= now_ms && !rule.IsComplete(state.made)) {
-    // Makes one occurrence for all missed ones: the latest, as far as they are counted.
-    int64_t latest = *missed;
-    for (uint64_t i = 0; i < kSkippedMax; ++i) {
-      const auto next = Next(rule, latest);
-      if (!next.has_value() || *next > now_ms) break;
-      latest = *next;
-      ++state.skipped;
-    }
+  if (state.spec.misfire == protocol::Misfire::kFireOnce && missed.has_value() &&
+      *missed <= now_ms && !rule.IsComplete(state.made)) {
+    // Makes one occurrence for all missed ones: the latest.
+    const int64_t latest = rule.LastBetween(Signed(state.nominal_ms), now_ms).value_or(*missed);
+    state.skipped += rule.Count(Signed(state.nominal_ms), latest) - 1;
     Make(now, entry, static_cast<uint64_t>(latest));
   } else {
     MakeNext(now, entry, state.nominal_ms);
   }
-  Save(*entry);
-  return absl::OkStatus();
 }
 
 }  // namespace duetime::recurrences

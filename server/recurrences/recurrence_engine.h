@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/base/error.h"
@@ -29,6 +32,12 @@ namespace duetime::recurrences {
 // occurrence is neither left out nor made twice, however the process ends. The next decision uses
 // the state in memory, which may be uncommitted, because the shard fails if a batch fails.
 //
+// A recurrence is stalled while it is active and cannot make occurrences: the machine does not know
+// its time zone, or its template is damaged. Nothing of that is stored. The pending occurrence is
+// delivered, and the recurrence goes on when the zone is known again or an update brings another
+// template. After a step back of the clock, and at the start, an occurrence that an earlier, wrong
+// time made is withdrawn and made anew.
+//
 // Memory: all recurrences with their templates, within ShardLimits. Thread safety: confined to the
 // shard's engine thread.
 class RecurrenceEngine : public delivery::OccurrenceSink {
@@ -41,6 +50,12 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   // Reads the recurrences from the store. Cost: O(recurrences).
   absl::Status Recover();
 
+  // Looks at stalled recurrences from time to time, and at all after the start and after a step
+  // back of the clock, a few in each step. True if there is more to do now.
+  bool Step(base::Now now);
+  // When Step has something to do next; UINT64_MAX: never.
+  uint64_t NextWakeMono() const;
+
   void Handle(base::Now now, protocol::RecurrenceCommand command);
   // Answers the command after the shard has failed.
   void Refuse(const protocol::RecurrenceCommand& command) {
@@ -51,6 +66,9 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
 
   size_t size() const { return entries_.size(); }
+  size_t stalled() const { return stalled_.size(); }
+  // Occurrences that were made anew, because a clock that was ahead had made them.
+  uint64_t made_anew() const { return made_anew_; }
   // The number of a topic's recurrences. Cost: O(recurrences).
   size_t CountOf(storage::TopicId topic) const;
 
@@ -58,8 +76,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Refuse(const protocol::RecurrenceCommand& command, const absl::Status& status);
   struct Entry {
     protocol::RecurrenceState state;
-    // Absent if the machine no longer knows the time zone. The recurrence is then paused, and its
-    // scheduled occurrence is delivered.
+    // Absent if the machine does not know the time zone.
     std::optional<calendar::Recurrence> rule;
   };
 
@@ -69,10 +86,23 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);
   absl::Status Limit(size_t bytes) const;
+  // Looks whether the recurrence can make occurrences again, and whether a clock that was ahead
+  // made the pending one.
+  void Review(base::Now now, Entry* entry);
+  // The time of the occurrence that is to replace the pending one; nullopt: it is right.
+  std::optional<int64_t> NextInsteadOf(base::Now now, const Entry& entry);
+  // Notes that the recurrence makes no occurrences, or that it does.
+  void Stall(const Entry& entry, absl::string_view why);
+  void EndStall(const std::string& name);
+  // Decodes the template into decoded_. If it is damaged, stalls the recurrence and returns false.
+  bool ReadTemplate(const Entry& entry);
   // Cancels the scheduled occurrence unless a subscriber may have it. True if it was cancelled.
   bool Withdraw(base::Now now, Entry* entry);
   // Makes the next occurrence after the scheduled one became due or was cancelled.
   void Advance(base::Now now, Entry* entry);
+  // After a pause or a stall: makes the occurrence that the misfire policy asks for. REQUIRES: none
+  // is pending.
+  void GoOn(base::Now now, Entry* entry);
   // Makes the first occurrence after `after_ms` that the misfire policy does not skip.
   void MakeNext(base::Now now, Entry* entry, uint64_t after_ms);
   // Makes the occurrence of this time, or completes the recurrence if there is none or it has made
@@ -87,7 +117,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   // can have.
   static std::optional<int64_t> Next(const calendar::Recurrence& rule, int64_t after_ms);
   static std::optional<int64_t> First(const calendar::Recurrence& rule, int64_t now_ms);
-  void Insert(protocol::RecurrenceState state, std::optional<calendar::Recurrence> rule);
+  Entry* Insert(protocol::RecurrenceState state, std::optional<calendar::Recurrence> rule);
   void Erase(const std::string& name);
 
   const uint16_t shard_;
@@ -107,6 +137,14 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_;
   // Recurrences by the id of the scheduled occurrence.
   absl::flat_hash_map<storage::MessageId, Entry*> current_;
+  // The names of the stalled recurrences.
+  absl::btree_set<std::string> stalled_;
+  // The names that Step is to look at, in this order.
+  std::deque<std::string> to_review_;
+  // The latest time so far, and when Step looks at the stalled ones again.
+  uint64_t latest_wall_ms_ = 0;
+  uint64_t retry_mono_ms_ = 0;
+  uint64_t made_anew_ = 0;
   // Bytes of all templates.
   size_t bytes_ = 0;
   storage::MessageRecord decoded_;

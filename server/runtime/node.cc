@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <optional>
+#include <spdlog/spdlog.h>
+#include <string>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -146,6 +148,9 @@ class Node::Impl final : private EffectSink {
       }
       return false;
     });
+    for (const std::string& notice : std::exchange(effects.notices, {})) {
+      spdlog::warn("{}", notice);
+    }
     effects.used_topics.clear();
     if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
   }

@@ -88,6 +88,8 @@ class Shard::Impl {
       status = scheduler_.Step(now, fire_per_step_, &result.more);
       if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
       if (status.ok()) status = bulk_.Step(now);
+      if (status.ok() && occurrences_.Step(now)) result.more = true;
+      if (status.ok()) status = dispatcher_.read_status();
     }
     if (!status.ok()) {
       // No decision is possible without the store. The shard hands out and accepts nothing more.
@@ -100,7 +102,8 @@ class Shard::Impl {
     scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =
-        std::min({scheduler_.NextWakeMono(), dispatcher_.NextWakeMono(), pulls_.NextDeadline()});
+        std::min({scheduler_.NextWakeMono(), dispatcher_.NextWakeMono(), pulls_.NextDeadline(),
+                  stopped_ ? std::numeric_limits<uint64_t>::max() : occurrences_.NextWakeMono()});
     return result;
   }
 
@@ -156,6 +159,8 @@ class Shard::Impl {
     stats.wheel_bytes = scheduler_.wheel_bytes();
     stats.waiting = message_commands_.waiting();
     stats.recurrences = occurrences_.size();
+    stats.recurrences_stalled = occurrences_.stalled();
+    stats.recurrences_made_anew = occurrences_.made_anew();
     stats.operations_running = bulk_.running();
     stats.uncommitted_batches = writes_.batches_in_flight();
     stats.fired_ms = scheduler_.fired_ms();

@@ -134,7 +134,7 @@ BANNED = [
     ("exception", r"\bthrow\b|\bcatch\s*\(", "return an absl::Status",
      ["server/access/policy_file.cc", "server/config/", "server/runtime/audit_log.cc", "client/cli/", "tests/"]),
     ("environment", r"\bgetenv\b", "a knob is declared in server/config",
-     ["server/config/", "server/runtime/service_notify.cc", "client/cli/", "tests/"]),
+     ["server/config/", "server/runtime/service_notify.cc", "server/calendar/zone.cc", "client/cli/", "tests/"]),
     ("volatile", r"\bvolatile\b", "std::atomic, or a lock", ["tests/"]),
     ("sync", r"\bWriteOptions\s*\(\s*\)|\bWriteOptions\s*\{\s*\}", "say `sync` at each write", []),
     ("disabled", r"\bDISABLED_", "a test that does not run is not there: repair it or remove it", []),

@@ -172,7 +172,8 @@ export interface Recurrence {
   };
   overlap: string;
   misfire: string;
-  state: "STATE_ACTIVE" | "STATE_PAUSED" | "STATE_COMPLETED";
+  state: "STATE_ACTIVE" | "STATE_PAUSED" | "STATE_COMPLETED" | "STATE_STALLED";
+  state_reason: string;
   create_time: Time;
   update_time?: Time;
   next_deliver_time?: Time;

@@ -38,6 +38,7 @@ export function Badge({ text, tone = "" }: { text: string; tone?: "" | "good" | 
 const stateTones: Record<string, "good" | "warn" | "bad" | "busy" | ""> = {
   STATE_DUE: "warn", STATE_IN_FLIGHT: "busy", STATE_ACKED: "good", STATE_DEAD_LETTERED: "bad", STATE_EXPIRED: "bad",
   STATE_ACTIVE: "good", STATE_PAUSED: "warn", STATE_STARTING: "warn", STATE_RUNNING: "busy", STATE_DONE: "good", STATE_FAILED: "bad",
+  STATE_STALLED: "bad",
 };
 export function StateBadge({ state }: { state: string }): JSX.Element {
   return <Badge text={wordOf(state)} tone={stateTones[state] ?? ""} />;

@@ -11,6 +11,7 @@
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/api/when.h"
+#include "server/calendar/zone.h"
 #include "server/protocol/etag.h"
 #include "storage/message_record.h"
 
@@ -93,9 +94,10 @@ void FillSchedule(const calendar::RecurrenceRule& rule, v1::RecurrenceSchedule* 
   }
 }
 
-void FillTemplate(const std::string& message, bool full, v1::MessageTemplate* proto) {
+// False if the template is damaged.
+bool FillTemplate(const std::string& message, bool full, v1::MessageTemplate* proto) {
   storage::MessageRecord record;
-  if (!storage::DecodeMessageRecord(message, &record).ok()) return;
+  if (!storage::DecodeMessageRecord(message, &record).ok()) return false;
   if (full) proto->set_payload(record.payload.data(), record.payload.size());
   for (const auto& [key, value] : record.attributes) {
     (*proto->mutable_attributes())[std::string(key)] = std::string(value);
@@ -104,9 +106,19 @@ void FillTemplate(const std::string& message, bool full, v1::MessageTemplate* pr
     (*proto->mutable_labels())[std::string(key)] = std::string(value);
   }
   proto->set_ordering_key(std::string(record.ordering_key));
-  if (record.ttl_ms == 0) return;
+  if (record.ttl_ms == 0) return true;
   SetDuration(record.ttl_ms, proto->mutable_ttl());
   proto->set_late_policy(api::ToProto(record.late_policy));
+  return true;
+}
+
+// Why an active recurrence makes no occurrences; empty if it makes them. The shard decides by the
+// same facts.
+std::string StallOf(const protocol::RecurrenceSpec& spec, bool template_ok) {
+  if (!template_ok) return "its template is damaged; update it";
+  if (spec.rule.time_zone.empty()) return "";
+  const auto zone = calendar::FindZone(spec.rule.time_zone, "");
+  return zone.ok() ? "" : std::string(zone.status().message());
 }
 
 }  // namespace
@@ -209,7 +221,7 @@ void FillRecurrence(const protocol::RecurrenceState& state, absl::string_view to
   const protocol::RecurrenceSpec& spec = state.spec;
   proto->set_name(state.name);
   proto->set_topic(std::string(topic));
-  FillTemplate(spec.message, full, proto->mutable_template_());
+  const bool template_ok = FillTemplate(spec.message, full, proto->mutable_template_());
   FillSchedule(spec.rule, proto->mutable_schedule());
   proto->set_overlap(spec.overlap == Overlap::kSkip ? v1::Recurrence::OVERLAP_SKIP
                                                     : v1::Recurrence::OVERLAP_ALLOW);
@@ -217,6 +229,10 @@ void FillRecurrence(const protocol::RecurrenceState& state, absl::string_view to
                      : spec.misfire == Misfire::kSkip  ? v1::Recurrence::MISFIRE_SKIP_MISSED
                                                        : v1::Recurrence::MISFIRE_FIRE_ONCE);
   proto->set_state(StateToProto(state.status));
+  if (state.status == RecurrenceStatus::kActive) {
+    proto->set_state_reason(StallOf(spec, template_ok));
+    if (!proto->state_reason().empty()) proto->set_state(v1::Recurrence::STATE_STALLED);
+  }
   proto->set_etag(EtagText(protocol::EtagOf(state)));
   SetTimestamp(state.create_ms, proto->mutable_create_time());
   if (state.update_ms != 0) SetTimestamp(state.update_ms, proto->mutable_update_time());

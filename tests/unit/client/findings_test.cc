@@ -116,6 +116,19 @@ TEST(FindingsTest, DeadLettersThatStayInTheirLastTopic) {
   EXPECT_THAT(all.back().text, HasSubstr("1 of 1 subscriptions (a.dlq s)"));
 }
 
+TEST(FindingsTest, RecurrencesThatMakeNothing) {
+  const auto info = [](const std::string& counts) {
+    return ParseProto<v1::ServerInfoResponse>("counts { " + counts + " }");
+  };
+  EXPECT_THAT(Remarks(CheckRecurrences(info(""), {})), ElementsAre());
+  const Findings all = CheckRecurrences(
+      info("recurrences_stalled: 2 recurrences_made_anew: 3"),
+      {ParseProto<v1::Recurrence>("name: 'daily' state_reason: 'its zone has gone'")});
+  EXPECT_THAT(Remarks(all), ElementsAre("recurrences: bad", "recurrences: warning"));
+  EXPECT_THAT(all[0].text, HasSubstr("2 recurrences make no messages: daily, because its zone"));
+  EXPECT_THAT(all[1].text, HasSubstr("3 occurrences were made anew"));
+}
+
 TEST(FindingsTest, TheDisk) {
   constexpr int64_t kGib = int64_t{1} << 30;
   const auto syncs = [](int64_t ms) {

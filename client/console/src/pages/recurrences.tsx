@@ -78,6 +78,7 @@ export function RecurrencePage({ params }: { params: Record<string, string> }): 
         {recurrence && recurrence.state !== "STATE_COMPLETED" && <button type="button" onClick={() => setAsking(true)}>{paused ? "Resume" : "Pause"}</button>}
       </div>
       <Problem error={loaded.error} retry={loaded.reload} />
+      {recurrence?.state === "STATE_STALLED" && <p class="problem" role="alert">It makes no messages: <Shown text={recurrence.state_reason} /></p>}
       {recurrence === undefined ? !loaded.error && <Waiting /> : (
         <>
           <section class="panel">
