@@ -100,7 +100,7 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
     subscriptions.insert(subscriptions.end(), some->subscriptions().begin(),
                          some->subscriptions().end());
   }
-  if (info.counts().dead_letter_hops_refused() > 0) {
+  if (info.counts().dead_letter_hops_refused() > 0 || info.counts().blocked() > 0) {
     for (v1::Subscription& subscription : subscriptions) {
       v1::GetSubscriptionRequest get;
       get.set_topic(subscription.topic());
@@ -110,6 +110,7 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
     }
   }
   Append(CheckTopics({page->topics().begin(), page->topics().end()}, subscriptions), all);
+  Append(CheckHeldKeys(subscriptions), all);
   return absl::OkStatus();
 }
 

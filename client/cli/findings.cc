@@ -31,6 +31,7 @@ constexpr absl::Duration kSyncBad = absl::Milliseconds(100);
 constexpr absl::Duration kCertificateMin = absl::Hours(21 * 24);
 constexpr absl::Duration kCertificateBad = absl::Hours(3 * 24);
 constexpr int64_t kOpenFilesMin = 20'000;
+constexpr int64_t kWaitingForKeyMax = 1'000;
 
 Finding Ok(std::string check, std::string text) {
   return {.level = Level::kOk, .check = std::move(check), .text = std::move(text)};
@@ -346,6 +347,22 @@ Findings CheckRecurrences(const v1::ServerInfoResponse& info,
                 "Synchronise the clock before the server starts; its log names the recurrences."));
   }
   if (all.empty()) all.push_back(Ok("recurrences", "none is stalled"));
+  return all;
+}
+
+Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {
+  Findings all;
+  for (const v1::Subscription& subscription : subscriptions) {
+    const v1::HeldKey& key = subscription.counts().longest_key();
+    if (!key.on_disk() && key.waiting() < kWaitingForKeyMax) continue;
+    all.push_back(Warning(
+        "order",
+        absl::StrCat("in ", subscription.topic(), " ", subscription.name(), ", ",
+                     key.on_disk() ? "more than " : "", key.waiting(),
+                     " messages of ordering_key \"", key.ordering_key(), "\" wait for message ",
+                     key.message_id()),
+        absl::StrCat("See why it is not settled: duetime explain ", key.message_id(), ".")));
+  }
   return all;
 }
 

@@ -57,6 +57,9 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
 Findings CheckRecurrences(const v1::ServerInfoResponse& info,
                           const std::vector<v1::Recurrence>& stalled);
 
+// The subscriptions, with their counts. A key of a few messages is work as usual, and no finding.
+Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions);
+
 // ---- Facts of this machine.
 
 // The state of the kernel's clock, as adjtimex() tells.

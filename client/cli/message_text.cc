@@ -149,7 +149,9 @@ std::string StatusTimeText(const v1::SubscriptionStatus& status, const absl::Tim
     case v1::SubscriptionStatus::WAIT_REASON_RATE:
       return "slowed by the topic's rate";
     case v1::SubscriptionStatus::WAIT_REASON_ORDERING_KEY:
-      return "behind its ordering key";
+      return status.ordering_key_holder().empty()
+                 ? "behind its ordering key"
+                 : absl::StrCat("its ordering key is held by ", status.ordering_key_holder());
     case v1::SubscriptionStatus::WAIT_REASON_BACKLOG:
       return "behind what was due before";
     default:

@@ -116,6 +116,8 @@ Rows SubscriptionRows() {
         Row("counts.in_flight", {Line("in flight")}),
         Row("counts.delayed", {Line("to be retried")}),
         Row("counts.blocked", {Line("held in order")}),
+        Row("counts.longest_key.ordering_key", {Line("behind key")}),
+        Row("counts.longest_key.message_id", {Line("held by")}),
         Row("counts.oldest_due_time", {Line("oldest due")}),
         Row("counts.delivered", {Line("delivered")}), Row("counts.acked", {Line("acked")}),
         Row("counts.dead_lettered", {Line("dead letters")}),

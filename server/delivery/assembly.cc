@@ -147,6 +147,8 @@ void DeliveryAssembly::CheckInvariants() const {
     const EntryCounts& counts = subscription.counts;
     DT_CHECK_EQ(counts.of(EntryState::kReady), subscription.ready.count);
     DT_CHECK_EQ(counts.of(EntryState::kBlocked), subscription.order.waiting());
+    subscription.order.CheckInvariants(subscription.backlog.behind());
+    DT_CHECK(subscription.order.rests() == 0 || subscription.backlog.any());
     timers += subscription.wake.none() ? 0u : 1u;
     behind += subscription.backlog.behind() ? 1u : 0u;
     entries += counts.total;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/delivery/backlog.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -98,13 +99,28 @@ void Backlog::Unpark(base::Now now, Subscription* subscription) {
   }
 }
 
-void Backlog::Clear(Subscription* subscription) {
+void Backlog::FallBehindForKey(Subscription* subscription) {
+  OrderingKeyLocks& order = subscription->order;
+  const BacklogPosition& backlog = subscription->backlog;
+  const MessageKey from =
+      backlog.behind() ? std::min(backlog.cursor(), order.wanted()) : order.wanted();
+  order.BeginRead(from);
+  FallBehind(subscription, from);
+}
+
+void Backlog::ClearButRests(Subscription* subscription) {
   DT_CHECK_EQ(subscription->spills_in_flight, 0u);
   DT_CHECK(!subscription->reading);
   if (subscription->backlog.Clear()) {
     DT_CHECK_GT(behind_, 0u);
     --behind_;
   }
+}
+
+void Backlog::Clear(Subscription* subscription) {
+  ClearButRests(subscription);
+  subscription->order.ClearRests();
+  subscription->backlog.ClearRest();
   subscription->listed.Clear();
 }
 
@@ -149,19 +165,38 @@ void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
 }
 
 void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
+  Forget(index, place_ms, /*rest=*/false);
+  FallBehind((*table_)[index].subscription, (*table_)[index].place());
+}
+
+void Backlog::Forget(EntryIndex index, uint64_t place_ms, bool rest) {
   DT_CHECK((*table_)[index].state == EntryState::kTaken);
   const BacklogEntry record = MovePlace(index, place_ms);
   states_->MakeForgetting(index);
   const PendingDelivery& entry = (*table_)[index];
   ++entry.subscription->forgets_in_flight;
   if (entry.attempts > 0) entry.subscription->forgot_delivered = true;
-  FallBehind(entry.subscription, entry.place());
   Add({.place = entry.place(),
        .due_ms = entry.due_ms,
        .subscription = entry.subscription,
        .index = index,
-       .forget = true},
+       .forget = true,
+       .rest = rest},
       record);
+}
+
+void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kTaken);
+  Subscription* const subscription = entry.subscription;
+  const MessageKey place = entry.place();
+  subscription->order.AddToRest(ordering_key, place);
+  subscription->backlog.AddToRest(place);
+  // An entry that is listed and does not hold the low watermark has a committed listing.
+  if (!entry.spilled || entry.held) return Forget(index, place.due_ms, /*rest=*/true);
+  if (entry.attempts > 0) subscription->forgot_delivered = true;
+  if (subscription->bounded()) subscription->listed.Returned(place);
+  states_->Remove(index);
 }
 
 void Backlog::WaitUntilDue(EntryIndex index) {
@@ -258,7 +293,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
   // Only a listing with `forget` removes the entry. After an earlier listing the entry's progress
   // record may not be committed yet, and the end of the message would miss that record.
   if (!listing.forget || !forgetting) return;
-  FallBehind(subscription, listing.place);
+  if (!listing.rest) FallBehind(subscription, listing.place);
   states_->Remove(listing.index);
 }
 

@@ -46,6 +46,10 @@ class Backlog {
   // If the backlog is parked: makes the subscription behind when the time of the first place has
   // come, otherwise sets the wake-up timer.
   void Unpark(base::Now now, Subscription* subscription);
+  // Reads from the first rest that an ordering key wants. REQUIRES: one wants to.
+  void FallBehindForKey(Subscription* subscription);
+  // Notes that nothing but rests of ordering keys is on disk only.
+  void ClearButRests(Subscription* subscription);
   // Notes that no message is on disk only.
   void Clear(Subscription* subscription);
 
@@ -62,6 +66,10 @@ class Backlog {
   // As List and MoveToDisk, at the place with the time `place_ms`.
   void ListAt(EntryIndex index, uint64_t place_ms);
   void MoveToDiskAt(EntryIndex index, uint64_t place_ms);
+  // Moves an entry to disk for which its ordering key has no room (OrderingKeyLocks). The entry
+  // leaves memory at once if its listing is committed. The position stays: the key says when the
+  // backlog must be read again. REQUIRES: the entry is taken.
+  void AddToRest(EntryIndex index, uint64_t ordering_key);
   // As MoveToDisk, at the due time, for an entry whose time has not come because the clock was set
   // back. If an attempt has failed, the next one waits for nothing else.
   void WaitUntilDue(EntryIndex index);
@@ -101,6 +109,8 @@ class Backlog {
     EntryIndex index = kNoEntry;
     // The entry leaves memory at the commit.
     bool forget = false;
+    // It belongs to the rest of its ordering key.
+    bool rest = false;
   };
 
   // The subscription has a backlog of an earlier run.
@@ -110,6 +120,8 @@ class Backlog {
   void Add(const Listing& listing, const storage::BacklogEntry& entry);
   void OnListed(const Listing& listing);
   void OnEntryListed(const Listing& listing);
+  // Lists the entry at its place, and puts it into kForgetting.
+  void Forget(EntryIndex index, uint64_t place_ms, bool rest);
   void MoveReadyToDisk(Subscription* subscription);
 
   const uint16_t shard_;

@@ -78,6 +78,11 @@ class BacklogCount {
     if (known_ || place < cursor_) --count_;
   }
 
+  // The message listed at `place` left memory without a new record.
+  void Returned(const storage::MessageKey& place) {
+    if (known_ || place < cursor_) ++count_;
+  }
+
   size_t count() const { return static_cast<size_t>(std::max<int64_t>(count_, 0)); }
 
  private:

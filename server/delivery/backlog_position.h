@@ -19,6 +19,9 @@ namespace duetime::delivery {
 //               messages go to disk, behind the older ones
 //   parked      all messages on disk wait, the first until `parked`; new messages go to memory
 //
+// In each state, messages that wait for their ordering keys may be on disk, too: the rests, which
+// OrderingKeyLocks knows.
+//
 // Thread safety: confined to the engine thread.
 class BacklogPosition {
  public:
@@ -39,11 +42,18 @@ class BacklogPosition {
     parked_ = first;
   }
 
-  // Notes that nothing is on disk only. True if the subscription was behind before.
+  // Notes that nothing but the rests is on disk only. True if the subscription was behind before.
   bool Clear() {
     parked_.reset();
     return std::exchange(behind_, false);
   }
+
+  // Notes a message of a rest.
+  void AddToRest(const storage::MessageKey& place) {
+    rest_ = std::min(rest_.value_or(place), place);
+  }
+  // Notes that there is no rest.
+  void ClearRest() { rest_.reset(); }
 
   // Notes that everything below `place` has been read back. REQUIRES: behind.
   void Advance(const storage::MessageKey& place) {
@@ -55,12 +65,13 @@ class BacklogPosition {
   bool behind() const { return behind_; }
   const std::optional<storage::MessageKey>& parked() const { return parked_; }
   // True if some messages are on disk only.
-  bool any() const { return behind_ || parked_.has_value(); }
+  bool any() const { return behind_ || parked_.has_value() || rest_.has_value(); }
   const storage::MessageKey& cursor() const { return cursor_; }
   // No message below this place is on disk only. REQUIRES: any().
-  const storage::MessageKey& first() const {
+  storage::MessageKey first() const {
     DT_CHECK(any());
-    return parked_.has_value() ? *parked_ : cursor_;
+    const std::optional<storage::MessageKey> others = behind_ ? cursor_ : parked_;
+    return others.has_value() ? std::min(*others, rest_.value_or(*others)) : *rest_;
   }
 
   void CheckInvariants() const { DT_CHECK(!behind_ || !parked_.has_value()); }
@@ -69,6 +80,7 @@ class BacklogPosition {
   bool behind_ = false;
   storage::MessageKey cursor_;
   std::optional<storage::MessageKey> parked_;
+  std::optional<storage::MessageKey> rest_;
 };
 
 }  // namespace duetime::delivery

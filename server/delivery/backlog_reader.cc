@@ -53,6 +53,11 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
     turns_->ReadBack(subscription);
     return absl::OkStatus();
   }
+  if (subscription->order.wants_read()) {
+    // HandOut asks again when no message is ready.
+    if (subscription->ready.count > 0) return absl::OkStatus();
+    backlog_->FallBehindForKey(subscription);
+  }
   if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
   const storage::ScanLimit limit{.entries =
                                      std::min(kReadBackPageEntries, memory_->RoomToReadBack())};
@@ -92,7 +97,11 @@ void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
                                  const std::vector<BacklogRef>& later) {
   // The commit of a listing, or the end of the fill, queues the subscription again.
   if (subscription->spills_in_flight > 0 || subscription->filling) return;
+  subscription->order.EndRead();
+  const bool rests = subscription->order.rests() > 0;
+  if (!rests) subscription->backlog.ClearRest();
   if (!later.empty()) return backlog_->Park(now, subscription, later.front().key);
+  if (rests) return backlog_->ClearButRests(subscription);
   backlog_->Clear(subscription);
   subscription->forgot_delivered = false;
 }

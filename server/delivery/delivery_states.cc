@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "absl/hash/hash.h"
-
 #include "server/base/check.h"
 #include "server/scheduler/scheduler.h"
 
@@ -13,10 +11,11 @@ namespace duetime::delivery {
 DeliveryStates::DeliveryStates(const DeliveryParts& parts)
     : scheduler_(parts.scheduler),
       table_(parts.table),
+      memory_(parts.memory),
       timers_(parts.timers),
       leases_(parts.leases),
       turns_(parts.turns) {
-  DT_CHECK(AllSet(scheduler_, table_, timers_, leases_, turns_));
+  DT_CHECK(AllSet(scheduler_, table_, memory_, timers_, leases_, turns_));
 }
 
 void DeliveryStates::Hold(EntryIndex index) {
@@ -50,14 +49,13 @@ void DeliveryStates::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay
   timers_->Start(index, now.mono_up_ms() + delay_ms);
 }
 
-bool DeliveryStates::LockOrder(EntryIndex index, absl::string_view ordering_key) {
+OrderingKeyLocks::Turn DeliveryStates::LockOrder(EntryIndex index, uint64_t key) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kTaken);
-  // Zero means no ordering key.
-  entry.order = absl::HashOf(ordering_key) | 1;
-  if (entry.subscription->order.Acquire(entry.order, index)) return true;
-  table_->SetState(index, EntryState::kBlocked);
-  return false;
+  const auto turn = entry.subscription->order.Acquire(key, index, memory_->RoomToWait());
+  if (turn != OrderingKeyLocks::Turn::kNoRoom) entry.order = key;
+  if (turn == OrderingKeyLocks::Turn::kWaits) table_->SetState(index, EntryState::kBlocked);
+  return turn;
 }
 
 void DeliveryStates::MakeEnding(EntryIndex index, bool ends_message) {
@@ -127,7 +125,7 @@ void DeliveryStates::UnlockOrder(EntryIndex index) {
   if (entry.order == 0) return;
   Subscription* const subscription = entry.subscription;
   const EntryIndex next = subscription->order.Release(std::exchange(entry.order, 0), index);
-  if (next == kNoEntry) return;
+  if (next == kNoEntry) return turns_->ReadBack(subscription);
   DT_CHECK((*table_)[next].state == EntryState::kBlocked);
   DT_CHECK((*table_)[next].subscription == subscription);
   DT_CHECK_NE((*table_)[next].order, 0u);

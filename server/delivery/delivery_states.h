@@ -5,8 +5,6 @@
 
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
-
 #include "server/base/clock.h"
 #include "server/delivery/delivery_parts.h"
 #include "server/delivery/delivery_timers.h"
@@ -37,9 +35,9 @@ class DeliveryStates {
   // The entry waits for credit, behind the other ready entries.
   void MakeReady(EntryIndex index);
   void MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms);
-  // Locks the ordering key for the entry. If another entry holds the key, the entry is blocked
-  // behind it and the result is false.
-  bool LockOrder(EntryIndex index, absl::string_view ordering_key);
+  // Locks the ordering key for the entry. kWaits: another entry holds the key, and this one is
+  // blocked behind it. kNoRoom: the entry stays taken, and the caller moves it to disk.
+  OrderingKeyLocks::Turn LockOrder(EntryIndex index, uint64_t key);
   // The entry's end is in the open batch. The caller calls Remove when the batch is committed.
   void MakeEnding(EntryIndex index, bool ends_message);
   // The backlog record is in the open batch. The caller calls Remove when the batch is committed.
@@ -66,6 +64,7 @@ class DeliveryStates {
 
   scheduler::Scheduler* const scheduler_;
   PendingDeliveries* const table_;
+  const MemoryShare* const memory_;
   DeliveryTimers* const timers_;
   Leases* const leases_;
   Turns* const turns_;

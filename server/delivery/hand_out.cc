@@ -229,12 +229,18 @@ bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
     case Verdict::kExpired:
       return EndExpired(now, index, head->late_policy);
     case Verdict::kOrdered:
-      return !states_->LockOrder(index, head->ordering_key);
+      return WaitForOrder(index, OrderingKeyLocks::HashOf(head->ordering_key));
     case Verdict::kLease:
       break;
   }
   DT_CHECK(verdict != Verdict::kLease);
   return false;
+}
+
+bool HandOut::WaitForOrder(EntryIndex index, uint64_t ordering_key) {
+  const auto turn = states_->LockOrder(index, ordering_key);
+  if (turn == OrderingKeyLocks::Turn::kNoRoom) backlog_->AddToRest(index, ordering_key);
+  return turn != OrderingKeyLocks::Turn::kHolds;
 }
 
 HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_view record) {

@@ -73,6 +73,9 @@ class HandOut {
   // no topic for dead letters is known. REQUIRES: not kLease.
   bool CarryOut(base::Now now, EntryIndex index, Verdict verdict,
                 const std::optional<storage::MessageRecord>& head);
+  // True if the message waits for its ordering key, in memory or on disk. False if it holds the
+  // key.
+  bool WaitForOrder(EntryIndex index, uint64_t ordering_key);
   // Calls Judge and CarryOut until the message is ended, blocked or ready to lease. Returns the
   // last verdict.
   Verdict Decide(base::Now now, EntryIndex index, absl::string_view record);

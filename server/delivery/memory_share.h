@@ -15,7 +15,8 @@ namespace duetime::delivery {
 // Divides the shard's memory for due messages (P6). While there are fewer than due_max entries, a
 // subscription with streams takes as many as it needs, and a subscription without streams takes at
 // most due_idle_max. Beyond due_max a subscription with streams keeps due_idle_max entries, up to 2
-// * due_max in all.
+// * due_max in all. Entries that wait for their ordering key take half of due_max at most, beside
+// the others.
 //
 // Counts the entries of the table and those of backlog pages that wait for their claim. Thread
 // safety: confined to the engine thread.
@@ -28,8 +29,10 @@ class MemoryShare {
     DT_CHECK_GT(due_max_, 0u);
   }
 
-  // True if memory is full, so that a delayed message must wait on disk.
-  bool full() const { return table_->size() >= due_max_; }
+  // True if memory is full, so that a delayed message must wait on disk. Entries that wait for
+  // their ordering key do not count, because RoomToWait bounds them: a held key must not fill the
+  // memory.
+  bool full() const { return table_->size() - blocked() >= due_max_; }
 
   // Entries that may be added for messages of the backlog.
   size_t RoomToReadBack() const {
@@ -39,7 +42,8 @@ class MemoryShare {
 
   // True if one more new message of the subscription may be kept in memory.
   bool FitsNew(const Subscription& subscription) const {
-    if (subscription.backlog.behind()) return false;  // it comes after the messages on disk
+    // It comes after the messages on disk.
+    if (subscription.backlog.behind() || subscription.order.wants_read()) return false;
     const bool small = subscription.counts.total < due_idle_max_;
     if (!subscription.served() && !small) return false;
     if (table_->size() + reserved_ < due_max_) return true;
@@ -48,10 +52,14 @@ class MemoryShare {
 
   // True if a page of the subscription's backlog may be read back, once there is room.
   bool FitsReadBack(const Subscription& subscription) const {
-    if (full() && subscription.counts.total >= due_idle_max_) return false;
-    // Messages that wait for their ordering key take their share, too.
-    return subscription.order.waiting() < due_max_;
+    const EntryCounts& counts = subscription.counts;
+    return !full() || counts.total - counts.of(EntryState::kBlocked) < due_idle_max_;
   }
+
+  // How many entries of one ordering key may wait for the key. All keys of the shard share half of
+  // due_max, and each takes as much as is free: one key half of it, two keys a third each. So no
+  // key takes the room of another one.
+  size_t RoomToWait() const { return due_max_ / 2 > blocked() ? due_max_ / 2 - blocked() : 0; }
 
   // Keeps room for a page that waits for its claim.
   void Reserve(size_t entries) {
@@ -66,6 +74,8 @@ class MemoryShare {
   void CheckInvariants() const { DT_CHECK_LE(table_->size(), 2 * due_max_); }
 
  private:
+  size_t blocked() const { return table_->count(EntryState::kBlocked); }
+
   const size_t due_max_;
   const size_t due_idle_max_;
   const PendingDeliveries* const table_;

@@ -2,6 +2,7 @@
 #include "server/delivery/message_status.h"
 
 #include <algorithm>
+#include <string>
 
 #include "server/base/check.h"
 #include "server/delivery/backlog.h"
@@ -79,7 +80,10 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     all.attempts = std::max(all.attempts, one->status.attempts);
     all.uncertain = all.uncertain || one->uncertain;
     all.in_flight = all.in_flight || one->status.state == MessageState::kInFlight;
-    if (list != nullptr) list->push_back(one->status);
+    if (list == nullptr) continue;
+    list->push_back(one->status);
+    FindHolder(key, *subscription, &list->back());
+    if (!reader_->ok()) return reader_->status();
   }
   // Deleted subscriptions may have received the message, too.
   if (topic.some_deleted && scheduler_->MaybeDelivered(key)) all.uncertain = true;
@@ -128,6 +132,9 @@ MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
                      .attempts = entry.attempts,
                      .hold = HoldOf(entry)},
           .uncertain = entry.maybe_delivered};
+  if (entry.state == EntryState::kBlocked) {
+    one.status.holder = HolderOf(entry.order, *entry.subscription);
+  }
   const uint64_t left_ms =
       entry.wait_end_mono_ms > now.mono_ms ? entry.wait_end_mono_ms - now.mono_ms : 0;
   if (entry.state == EntryState::kInFlight) {
@@ -137,6 +144,24 @@ MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
     one.status.retry_ms = now.wall_ms + left_ms;
   }
   return one;
+}
+
+void MessageStatus::FindHolder(const MessageKey& key, const Subscription& subscription,
+                               protocol::SubscriptionStatus* status) {
+  if (subscription.order.rests() == 0 || status->state != MessageState::kDue ||
+      status->hold == protocol::Hold::kRetry || table_->FindAt(key, &subscription) != kNoEntry) {
+    return;
+  }
+  const std::string ordering_key = reader_->OrderingKey(key);
+  const uint64_t order = OrderingKeyLocks::HashOf(ordering_key);
+  if (ordering_key.empty() || !subscription.order.HasRest(order)) return;
+  status->hold = protocol::Hold::kOrderingKey;
+  status->holder = HolderOf(order, subscription);
+}
+
+storage::MessageId MessageStatus::HolderOf(uint64_t order, const Subscription& subscription) const {
+  const EntryIndex holder = subscription.order.HolderOf(order);
+  return holder == kNoEntry ? storage::MessageId{} : (*table_)[holder].id;
 }
 
 }  // namespace duetime::delivery

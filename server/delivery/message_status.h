@@ -62,6 +62,10 @@ class MessageStatus {
   absl::StatusOr<One> StatusFor(base::Now now, const storage::MessageKey& key,
                                 Subscription* subscription, const storage::Progress* row);
   One StatusInMemory(base::Now now, const PendingDelivery& entry) const;
+  // If the message waits on disk for its ordering key: names the holder.
+  void FindHolder(const storage::MessageKey& key, const Subscription& subscription,
+                  protocol::SubscriptionStatus* status);
+  storage::MessageId HolderOf(uint64_t order, const Subscription& subscription) const;
 
   const scheduler::Scheduler* const scheduler_;
   StoreReader* const reader_;

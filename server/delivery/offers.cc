@@ -143,7 +143,7 @@ Listed Offers::IsListed(const MessageRef& message, const Subscription& subscript
   // The fill may have listed the message, or the scheduler offers it again. A bounded subscription
   // must not count it twice.
   const bool ask_disk = subscription.bounded() || subscription.forgot_delivered || repeats ||
-                        subscription.backlog.parked().has_value();
+                        subscription.backlog.parked().has_value() || subscription.order.rests() > 0;
   return ask_disk ? backlog_->ListedAt(message.key, subscription) : Listed::kNo;
 }
 

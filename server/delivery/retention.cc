@@ -166,9 +166,11 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   // If only the number is bounded and it is not exceeded, no page has to be read.
   if (retention_ms == 0 && !TooMany(*subscription)) return false;
   // While the subscription is behind, the walk itself moves the backlog's first place, and a
-  // message that was listed since the last visit may lie before the cursor.
+  // message that was listed since the last visit may lie before the cursor. The rest of an ordering
+  // key before that place stays there.
   const MessageKey first = subscription->backlog.first();
-  const MessageKey from = subscription->backlog.behind() ? first : std::max(cursor, first);
+  const bool moves = subscription->backlog.behind() && first == subscription->backlog.cursor();
+  const MessageKey from = moves ? first : std::max(cursor, first);
   const auto page = reader_->BacklogPage(subscription->state.id, from, limit);
   if (!page.ok()) return false;
   if (page->damaged) fill_->OnDamage(now, subscription);
@@ -187,7 +189,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       if (!GiveUpOneListed(now, item, subscription)) return false;
       if (too_many) ++subscription->given_up;
     }
-    if (subscription->backlog.behind()) subscription->backlog.Advance(After(item.key));
+    if (moves) subscription->backlog.Advance(After(item.key));
   }
   RecountIfMany(subscription);
   if (page->items.size() < limit.entries) return false;

@@ -12,8 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/check.h"
+#include "storage/message_record.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
@@ -77,6 +79,18 @@ class StoreReader {
   // The record of the message, or nothing if no message lies at `key`.
   absl::StatusOr<std::optional<std::string>> Record(const storage::MessageKey& key) {
     return Noted(store_->Get(shard_, key));
+  }
+
+  // The message's ordering key. Empty if it has none, is gone or is damaged, or after a failed
+  // read.
+  std::string OrderingKey(const storage::MessageKey& key) {
+    const auto record = Record(key);
+    absl::string_view head;
+    storage::MessageRecord decoded;
+    const bool read = record.ok() && record->has_value() &&
+                      storage::MessageHead(**record, &head).ok() &&
+                      storage::DecodeMessageHead(head, &decoded).ok();
+    return read ? std::string(decoded.ordering_key) : "";
   }
 
   absl::StatusOr<ProgressRows> Progress(const storage::MessageKey& key) {

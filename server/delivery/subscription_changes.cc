@@ -7,6 +7,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/delivery/pacing.h"
+#include "server/delivery/store_reader.h"
 #include "server/delivery/streams.h"
 #include "server/delivery/subscription_fill.h"
 #include "server/delivery/subscription_release.h"
@@ -19,13 +20,14 @@ SubscriptionChanges::SubscriptionChanges(const DeliveryParts& parts)
     : writes_(parts.shard.writes),
       effects_(parts.shard.effects),
       scheduler_(parts.scheduler),
+      reader_(parts.reader),
       table_(parts.table),
       subscriptions_(parts.subscriptions),
       streams_(parts.streams),
       pacing_(parts.pacing),
       fill_(parts.fill),
       release_(parts.release) {
-  DT_CHECK(AllSet(writes_, effects_, scheduler_, table_, subscriptions_));
+  DT_CHECK(AllSet(writes_, effects_, scheduler_, reader_, table_, subscriptions_));
   DT_CHECK(AllSet(streams_, pacing_, fill_, release_));
 }
 
@@ -148,6 +150,7 @@ void SubscriptionChanges::Inspect(const protocol::InspectSubscriptionCommand& co
     reply.status = absl::NotFoundError("there is no such subscription");
   } else {
     reply.gauges = GaugesOf(*subscription);
+    reply.gauges.longest_key = LongestKeyOf(*subscription);
     if (subscription->backlog.any()) reply.backlog_from = subscription->backlog.first();
   }
   effects_->replies.push_back(std::move(reply));
@@ -171,6 +174,18 @@ protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& s
     gauges.oldest_due_ms = (*table_)[subscription.ready.head].due_ms;
   }
   return gauges;
+}
+
+std::optional<protocol::LongestKey> SubscriptionChanges::LongestKeyOf(
+    const Subscription& subscription) {
+  const EntryIndex index = subscription.order.Longest();
+  if (index == kNoEntry) return std::nullopt;
+  const PendingDelivery& holder = (*table_)[index];
+  // Memory has only the hash of the key.
+  return protocol::LongestKey{.ordering_key = reader_->OrderingKey(holder.key()),
+                              .holder = holder.id,
+                              .waiting = subscription.order.WaitingFor(holder.order),
+                              .on_disk = subscription.order.HasRest(holder.order)};
 }
 
 }  // namespace duetime::delivery

@@ -3,6 +3,8 @@
 // SubscriptionChanges: creates, changes and deletes subscriptions in one shard.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
@@ -34,10 +36,12 @@ class SubscriptionChanges {
   // client names.
   void Unname(base::Now now, Subscription* subscription);
   protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
+  std::optional<protocol::LongestKey> LongestKeyOf(const Subscription& subscription);
 
   scheduler::PendingWrites* const writes_;
   protocol::Effects* const effects_;
   scheduler::Scheduler* const scheduler_;
+  StoreReader* const reader_;
   const PendingDeliveries* const table_;
   Subscriptions* const subscriptions_;
   Streams* const streams_;

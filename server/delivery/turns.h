@@ -35,9 +35,10 @@ class Turns {
     return subscription.ready.count > 0 && HoldOf(subscription) == protocol::Hold::kNone;
   }
   static bool CanReadBack(const Subscription& subscription) {
-    return subscription.backlog.behind() && !subscription.reading &&
-           !subscription.available.empty() && subscription.forgets_in_flight == 0 &&
-           !subscription.paused() && !subscription.state.deleting;
+    const bool unread = subscription.backlog.behind() || subscription.order.wants_read();
+    return unread && !subscription.reading && !subscription.available.empty() &&
+           subscription.forgets_in_flight == 0 && !subscription.paused() &&
+           !subscription.state.deleting;
   }
 
   void Serve(Subscription* subscription) {
@@ -47,7 +48,10 @@ class Turns {
   }
   void ReadBack(Subscription* subscription) {
     if (subscription->read_queued || !CanReadBack(*subscription)) return;
-    if (subscription->ready.count >= frame_messages_max_) return;
+    // Before the rest of an ordering key is read, each message in memory must have asked for its
+    // key.
+    const size_t ready_max = subscription->order.wants_read() ? 1 : frame_messages_max_;
+    if (subscription->ready.count >= ready_max) return;
     if (!memory_->FitsReadBack(*subscription)) {
       // Others may fill the memory. Nobody asks again for this subscription when they leave room.
       if (!memory_->full() || subscription->room_queued) return;

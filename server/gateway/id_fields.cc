@@ -19,8 +19,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr std::array<absl::string_view, 4> kIdNames = {"message_id", "previous_message_id",
-                                                       "next_message_id", "lease_token"};
+constexpr std::array<absl::string_view, 5> kIdNames = {
+    "message_id", "previous_message_id", "next_message_id", "ordering_key_holder", "lease_token"};
 // Lists of tokens: of SubscribeRequest, SubscribeResponse, SettleRequest and SettleResponse.
 constexpr std::array<absl::string_view, 4> kTokenLists = {"ack", "settled", "extended", "begun"};
 

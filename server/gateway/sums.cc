@@ -38,6 +38,11 @@ bool Before(const google::protobuf::Timestamp& a, const google::protobuf::Timest
   return std::tuple(a.seconds(), a.nanos()) < std::tuple(b.seconds(), b.nanos());
 }
 
+// Whether more messages wait behind key `a`.
+bool Longer(const v1::HeldKey& a, const v1::HeldKey& b) {
+  return std::tuple(a.on_disk(), a.waiting()) > std::tuple(b.on_disk(), b.waiting());
+}
+
 // What an operation is as a whole: the first of these states in which one of its parts is.
 v1::Operation::State Worse(v1::Operation::State a, v1::Operation::State b) {
   for (const auto state : {v1::Operation::STATE_STARTING, v1::Operation::STATE_RUNNING,
@@ -57,6 +62,9 @@ void Add(const v1::Topic& more, v1::Topic* sum) {
 void Add(const v1::Subscription& more, v1::Subscription* sum) {
   v1::SubscriptionCounts* const counts = sum->mutable_counts();
   AddNumbers(more.counts(), counts);
+  if (Longer(more.counts().longest_key(), counts->longest_key())) {
+    *counts->mutable_longest_key() = more.counts().longest_key();
+  }
   if (!more.counts().has_oldest_due_time()) return;
   if (!counts->has_oldest_due_time() ||
       Before(more.counts().oldest_due_time(), counts->oldest_due_time())) {

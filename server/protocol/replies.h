@@ -139,6 +139,8 @@ struct SubscriptionStatus {
   uint64_t retry_ms = 0;
   // What a message in state kDue waits for.
   Hold hold{};
+  // With kOrderingKey: the message that holds the key. Zero while the server reads the next one.
+  storage::MessageId holder{};
 };
 
 // NOT_FOUND MESSAGE_NOT_FOUND if there is no such message, RESOURCE_EXHAUSTED OVERLOADED without
@@ -179,6 +181,16 @@ struct SubscriptionReply {
   absl::Status status;
 };
 
+// The ordering key behind which most messages of a subscription wait.
+struct LongestKey {
+  std::string ordering_key;
+  // The message that holds the key.
+  storage::MessageId holder{};
+  // Messages that wait in memory. More of them wait on disk if `on_disk`.
+  uint64_t waiting = 0;
+  bool on_disk = false;
+};
+
 struct SubscriptionGauges {
   // Messages in memory that wait for credit.
   uint64_t ready = 0;
@@ -190,6 +202,8 @@ struct SubscriptionGauges {
   uint64_t streams = 0;
   // The subscription has a backlog on disk.
   bool behind = false;
+  // Nothing if no message waits for its ordering key.
+  std::optional<LongestKey> longest_key;
   // The due time of the first ready message; 0 if none is ready.
   uint64_t oldest_due_ms = 0;
   // The subscription is slowed; see FailureThrottle.

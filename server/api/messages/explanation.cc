@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -48,7 +49,8 @@ void FillTimeline(const protocol::Timeline& timeline, uint64_t due_ms,
   proto->set_subscribers(static_cast<int32_t>(timeline.subscribers));
 }
 
-std::string Reason(const v1::SubscriptionStatus& status, uint64_t now_ms) {
+std::string Reason(const v1::SubscriptionStatus& status, const v1::Message& message,
+                   uint64_t now_ms) {
   switch (status.wait_reason()) {
     case v1::SubscriptionStatus::WAIT_REASON_TOPIC_PAUSED:
       return "its topic is paused";
@@ -65,7 +67,9 @@ std::string Reason(const v1::SubscriptionStatus& status, uint64_t now_ms) {
     case v1::SubscriptionStatus::WAIT_REASON_RATE:
       return "the rate of its topic allows no more now";
     case v1::SubscriptionStatus::WAIT_REASON_ORDERING_KEY:
-      return "another message of its ordering key is not settled yet";
+      // The id is in the status, where a gateway can change it.
+      return absl::StrCat("another message of its ordering key \"",
+                          absl::Utf8SafeCEscape(message.ordering_key()), "\" is not settled yet");
     case v1::SubscriptionStatus::WAIT_REASON_RETRY:
       return absl::StrCat("its next attempt is in ",
                           Span(Since(now_ms, TimestampToMs(status.retry_time()).value_or(now_ms))));
@@ -83,7 +87,7 @@ std::string Waiting(const v1::ExplainResponse& response, uint64_t now_ms) {
     return one.state() == v1::Message::STATE_DUE;
   });
   if (due == all.end()) return "its turn comes next";
-  const std::string reason = Reason(*due, now_ms);
+  const std::string reason = Reason(*due, response.message(), now_ms);
   const bool named = all.size() > 1 && !due->subscription().empty();
   return named ? absl::StrCat("in ", due->subscription(), ", ", reason) : reason;
 }

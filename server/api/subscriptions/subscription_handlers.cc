@@ -2,6 +2,7 @@
 #include "server/api/subscriptions/subscription_handlers.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,10 @@ void Add(const protocol::SubscriptionGauges& part, protocol::SubscriptionGauges*
   sum->dead_lettered += part.dead_lettered;
   sum->dead_letter_hops_refused += part.dead_letter_hops_refused;
   sum->dropped += part.dropped;
+  const auto length = [](const std::optional<protocol::LongestKey>& key) {
+    return key.has_value() ? std::pair(key->on_disk, key->waiting) : std::pair(false, uint64_t{0});
+  };
+  if (length(part.longest_key) > length(sum->longest_key)) sum->longest_key = part.longest_key;
 }
 
 void FillCounts(const protocol::SubscriptionGauges& sum, v1::SubscriptionCounts* counts) {
@@ -58,6 +63,12 @@ void FillCounts(const protocol::SubscriptionGauges& sum, v1::SubscriptionCounts*
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
   counts->set_dead_letter_hops_refused(static_cast<int64_t>(sum.dead_letter_hops_refused));
   counts->set_dropped(static_cast<int64_t>(sum.dropped));
+  if (!sum.longest_key.has_value()) return;
+  v1::HeldKey* const key = counts->mutable_longest_key();
+  key->set_ordering_key(sum.longest_key->ordering_key);
+  key->set_message_id(sum.longest_key->holder.ToString());
+  key->set_waiting(static_cast<int64_t>(sum.longest_key->waiting));
+  key->set_on_disk(sum.longest_key->on_disk);
 }
 
 void TakeOldest(uint64_t due_ms, protocol::SubscriptionGauges* sum) {

@@ -129,6 +129,27 @@ TEST(FindingsTest, RecurrencesThatMakeNothing) {
   EXPECT_THAT(all[1].text, HasSubstr("3 occurrences were made anew"));
 }
 
+TEST(FindingsTest, AnOrderingKeyThatManyWaitFor) {
+  struct Case {
+    std::string key;
+    std::vector<std::string> remarks;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"", {}},
+           {"waiting: 999", {}},
+           {"waiting: 1000", {"order: warning"}},
+           {"waiting: 3 on_disk: true", {"order: warning"}},
+       }) {
+    const Findings all = CheckHeldKeys({ParseProto<v1::Subscription>(
+        "topic: 't' name: 's' counts { longest_key { ordering_key: 'k' message_id: 'm' " + c.key +
+        " } }")});
+    EXPECT_EQ(Remarks(all), c.remarks) << c.key;
+    if (all.empty()) continue;
+    EXPECT_THAT(all[0].text, HasSubstr("ordering_key \"k\" wait for message m"));
+    EXPECT_THAT(all[0].advice, HasSubstr("duetime explain m"));
+  }
+}
+
 TEST(FindingsTest, TheDisk) {
   constexpr int64_t kGib = int64_t{1} << 30;
   const auto syncs = [](int64_t ms) {

@@ -46,6 +46,23 @@ TEST(BacklogPositionTest, ParksUntilTheFirstPlace) {
   EXPECT_FALSE(position.parked().has_value());
 }
 
+TEST(BacklogPositionTest, ARestIsOnDiskInEachState) {
+  BacklogPosition position;
+  position.AddToRest(At(20));
+  position.AddToRest(At(30));
+  EXPECT_TRUE(position.any());
+  EXPECT_FALSE(position.behind());
+  EXPECT_EQ(position.first(), At(20));
+  position.FallBehind(At(50));
+  EXPECT_EQ(position.first(), At(20));
+  position.Park(At(60));
+  EXPECT_EQ(position.first(), At(20));
+  position.ClearRest();
+  EXPECT_EQ(position.first(), At(60));
+  position.AddToRest(At(70));
+  EXPECT_EQ(position.first(), At(60));
+}
+
 using BacklogPositionDeathTest = ::testing::Test;
 
 TEST(BacklogPositionDeathTest, MovesOnlyForwardAndOnlyBehind) {

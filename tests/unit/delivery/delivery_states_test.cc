@@ -18,6 +18,8 @@
 namespace duetime::delivery {
 namespace {
 
+constexpr uint64_t kOrder = 1;
+
 class DeliveryStatesTest : public DeliveryWorld {
  protected:
   Stream* Attach(protocol::StreamId id, int64_t messages) {
@@ -84,9 +86,9 @@ TEST_F(DeliveryStatesTest, TakeOutLeavesEveryState) {
   const EntryIndex leased = Take();
   p_.leases->Begin(now_, stream, leased);
   const EntryIndex holder = Take();
-  ASSERT_TRUE(p_.states->LockOrder(holder, "k"));
+  ASSERT_EQ(p_.states->LockOrder(holder, kOrder), OrderingKeyLocks::Turn::kHolds);
   const EntryIndex blocked = Take();
-  ASSERT_FALSE(p_.states->LockOrder(blocked, "k"));
+  ASSERT_EQ(p_.states->LockOrder(blocked, kOrder), OrderingKeyLocks::Turn::kWaits);
   for (const EntryIndex index : {ready, delayed, leased, blocked, holder}) {
     p_.states->TakeOut(index);
     EXPECT_EQ(At(index).state, EntryState::kTaken);
@@ -99,18 +101,19 @@ TEST_F(DeliveryStatesTest, TakeOutLeavesEveryState) {
 
 TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
   const EntryIndex holder = Take();
-  EXPECT_TRUE(p_.states->LockOrder(holder, "k"));
+  EXPECT_EQ(p_.states->LockOrder(holder, kOrder), OrderingKeyLocks::Turn::kHolds);
   const EntryIndex first = Take();
-  EXPECT_FALSE(p_.states->LockOrder(first, "k"));
+  EXPECT_EQ(p_.states->LockOrder(first, kOrder), OrderingKeyLocks::Turn::kWaits);
   const EntryIndex second = Take();
-  EXPECT_FALSE(p_.states->LockOrder(second, "k"));
+  EXPECT_EQ(p_.states->LockOrder(second, kOrder), OrderingKeyLocks::Turn::kWaits);
   const EntryIndex later = Ready(one_, Put());
   p_.states->Remove(holder);
   EXPECT_EQ(At(first).state, EntryState::kReady);
   EXPECT_EQ(one_->ready.head, first) << "it is older than the ready ones";
   EXPECT_EQ(one_->ready.tail, later);
   EXPECT_EQ(p_.states->TakeReady(one_), first);
-  EXPECT_TRUE(p_.states->LockOrder(first, "k")) << "it holds the key already";
+  EXPECT_EQ(p_.states->LockOrder(first, kOrder), OrderingKeyLocks::Turn::kHolds)
+      << "it holds the key already";
   p_.states->Remove(first);
   EXPECT_EQ(At(second).state, EntryState::kReady);
 }

@@ -4,17 +4,22 @@
 #include "server/delivery/hold.h"
 
 #include <functional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/message_status.h"
+#include "server/delivery/subscription_changes.h"
 #include "server/delivery/turns.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
 namespace {
+
+constexpr uint64_t kSomeOrder = 1;
 
 using protocol::Hold;
 
@@ -63,10 +68,44 @@ TEST_F(HoldTest, NamesTheStateOfAnEntry) {
   EXPECT_EQ(Of(delayed), Hold::kRetry);
   const storage::MessageRef first = Put();
   const storage::MessageRef second = Put();
-  ASSERT_TRUE(p_.states->LockOrder(Take(one_, first), "order"));
-  EXPECT_FALSE(p_.states->LockOrder(Take(one_, second), "order"));
+  ASSERT_EQ(p_.states->LockOrder(Take(one_, first), kSomeOrder), OrderingKeyLocks::Turn::kHolds);
+  EXPECT_EQ(p_.states->LockOrder(Take(one_, second), kSomeOrder), OrderingKeyLocks::Turn::kWaits);
   p_.states->MakeReady(p_.table->Find(first.key.id, one_));
   EXPECT_EQ(Of(second), Hold::kOrderingKey);
+}
+
+TEST_F(HoldTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
+  Attach(one_);
+  const uint64_t order = OrderingKeyLocks::HashOf("k");
+  const auto put = [this] {
+    storage::MessageRecord record;
+    record.ordering_key = "k";
+    return Put(std::move(record));
+  };
+  const storage::MessageRef first = put();
+  const storage::MessageRef second = put();
+  const storage::MessageRef third = put();
+  ASSERT_EQ(p_.states->LockOrder(Take(one_, first), order), OrderingKeyLocks::Turn::kHolds);
+  ASSERT_EQ(p_.states->LockOrder(Take(one_, second), order), OrderingKeyLocks::Turn::kWaits);
+  p_.states->MakeReady(p_.table->Find(first.key.id, one_));
+  p_.backlog->AddToRest(Take(one_, third), order);
+  Commit();
+  EXPECT_EQ(p_.table->Find(third.key.id, one_), kNoEntry);
+  EXPECT_FALSE(one_->backlog.behind()) << "the rest is read when the key is free";
+  for (const storage::MessageRef& message : {second, third}) {
+    std::vector<protocol::SubscriptionStatus> list;
+    ASSERT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
+    ASSERT_EQ(list.size(), 1u);
+    EXPECT_EQ(list[0].hold, Hold::kOrderingKey);
+    EXPECT_EQ(list[0].holder, first.key.id);
+  }
+  p_.changes->Inspect({.subscription = one_->state.id});
+  const auto reply = std::get<protocol::InspectSubscriptionReply>(effects_.replies.back());
+  ASSERT_TRUE(reply.gauges.longest_key.has_value());
+  EXPECT_EQ(reply.gauges.longest_key->ordering_key, "k");
+  EXPECT_EQ(reply.gauges.longest_key->holder, first.key.id);
+  EXPECT_EQ(reply.gauges.longest_key->waiting, 1u);
+  EXPECT_TRUE(reply.gauges.longest_key->on_disk);
 }
 
 TEST_F(HoldTest, NamesTheBacklogIfNothingElseHoldsItsMessages) {

@@ -117,13 +117,25 @@ TEST_F(MemoryShareTest, FullMemoryLeavesEachSubscriptionItsIdleShareToReadBack) 
   EXPECT_TRUE(share_.FitsReadBack(served_));
 }
 
-TEST_F(MemoryShareTest, MessagesThatWaitForTheirOrderingKeyTakeTheShareToReadBack) {
-  const uint64_t key = 1;
-  served_.order.Acquire(key, 0);
-  for (EntryIndex i = 1; i < kDueMax; ++i) served_.order.Acquire(key, i);
+TEST_F(MemoryShareTest, EntriesThatWaitForTheirOrderingKeyTakeHalfAtMostBesideTheOthers) {
+  EXPECT_EQ(share_.RoomToWait(), kDueMax / 2);
+  for (size_t waiting = 1; waiting <= kDueMax / 2; ++waiting) {
+    table_.SetState(Add(&served_), EntryState::kBlocked);
+    EXPECT_EQ(share_.RoomToWait(), kDueMax / 2 - waiting);
+  }
+  Add(kDueMax - 1, &idle_);
+  EXPECT_FALSE(share_.full());
   EXPECT_TRUE(share_.FitsReadBack(served_));
-  served_.order.Acquire(key, kDueMax);
-  EXPECT_FALSE(share_.FitsReadBack(served_));
+  Add(&idle_);
+  EXPECT_TRUE(share_.full());
+  EXPECT_TRUE(share_.FitsReadBack(served_)) << "its waiting entries are not of its share";
+}
+
+TEST_F(MemoryShareTest, WhileTheRestOfAKeyIsUnreadNewMessagesGoToDisk) {
+  EXPECT_TRUE(share_.FitsNew(served_));
+  served_.order.AddToRest(/*key=*/1, {});
+  EXPECT_TRUE(served_.order.wants_read());
+  EXPECT_FALSE(share_.FitsNew(served_));
 }
 
 // ---- Turns
@@ -195,6 +207,11 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeReadBackIsNotQueued) {
            {"it is paused", [](Subscription* s) { s->state.settings.paused = true; }},
            {"it is being deleted", [](Subscription* s) { s->state.deleting = true; }},
            {"a frame is ready", [](Subscription* s) { s->ready.count = kFrameMessages; }},
+           {"the rest of a key waits for what is ready",
+            [](Subscription* s) {
+              s->order.AddToRest(/*key=*/1, {});
+              s->ready.count = 1;
+            }},
        }) {
     SCOPED_TRACE(c.what);
     Subscription one;

@@ -16,14 +16,20 @@
 namespace duetime::delivery {
 namespace {
 
+using Turn = OrderingKeyLocks::Turn;
+
+constexpr size_t kRoom = 1'000'000;
+
+storage::MessageKey PlaceAt(uint64_t due_ms) { return storage::MessageKey::FirstAt(due_ms); }
+
 TEST(KeyHoldsTest, TheFirstHoldsAndTheOthersFollowInOrder) {
   OrderingKeyLocks holds;
-  EXPECT_TRUE(holds.Acquire(7, 1));
-  EXPECT_TRUE(holds.Acquire(7, 1)) << "it holds it already";
-  EXPECT_FALSE(holds.Acquire(7, 3));
-  EXPECT_FALSE(holds.Acquire(7, 2));
-  EXPECT_FALSE(holds.Acquire(7, 3)) << "it waits already, and keeps its place";
-  EXPECT_TRUE(holds.Acquire(8, 4)) << "another key";
+  EXPECT_EQ(holds.Acquire(7, 1, kRoom), Turn::kHolds);
+  EXPECT_EQ(holds.Acquire(7, 1, kRoom), Turn::kHolds) << "it holds it already";
+  EXPECT_EQ(holds.Acquire(7, 3, kRoom), Turn::kWaits);
+  EXPECT_EQ(holds.Acquire(7, 2, kRoom), Turn::kWaits);
+  EXPECT_EQ(holds.Acquire(7, 3, kRoom), Turn::kWaits) << "it waits already, and keeps its place";
+  EXPECT_EQ(holds.Acquire(8, 4, kRoom), Turn::kHolds) << "another key";
   EXPECT_EQ(holds.waiting(), 2u);
   EXPECT_EQ(holds.held(), 2u);
   EXPECT_TRUE(holds.Holds(7, 1));
@@ -32,8 +38,8 @@ TEST(KeyHoldsTest, TheFirstHoldsAndTheOthersFollowInOrder) {
 
   EXPECT_EQ(holds.Release(7, 1), 3u);
   EXPECT_TRUE(holds.Holds(7, 3));
-  EXPECT_TRUE(holds.Acquire(7, 3));
-  EXPECT_FALSE(holds.Acquire(7, 1)) << "it comes again: behind the others";
+  EXPECT_EQ(holds.Acquire(7, 3, kRoom), Turn::kHolds);
+  EXPECT_EQ(holds.Acquire(7, 1, kRoom), Turn::kWaits) << "it comes again: behind the others";
   EXPECT_EQ(holds.Release(7, 3), 2u);
   EXPECT_EQ(holds.Release(7, 2), 1u);
   EXPECT_EQ(holds.Release(7, 1), kNoEntry);
@@ -45,7 +51,7 @@ TEST(KeyHoldsTest, TheFirstHoldsAndTheOthersFollowInOrder) {
 TEST(KeyHoldsTest, WhoWaitsMayLeave) {
   for (const EntryIndex leaves : {2u, 3u, 4u}) {
     OrderingKeyLocks holds;
-    for (EntryIndex entry = 1; entry <= 4; ++entry) holds.Acquire(7, entry);
+    for (EntryIndex entry = 1; entry <= 4; ++entry) holds.Acquire(7, entry, kRoom);
     holds.RemoveWaiting(7, leaves);
     EXPECT_EQ(holds.waiting(), 2u);
     std::vector<EntryIndex> order;
@@ -61,19 +67,56 @@ TEST(KeyHoldsTest, WhoWaitsMayLeave) {
 
 TEST(KeyHoldsTest, AllWhoWaitMayLeave) {
   OrderingKeyLocks holds;
-  for (EntryIndex entry = 1; entry <= 3; ++entry) holds.Acquire(7, entry);
+  for (EntryIndex entry = 1; entry <= 3; ++entry) holds.Acquire(7, entry, kRoom);
   holds.RemoveWaiting(7, 3);
   holds.RemoveWaiting(7, 2);
-  EXPECT_FALSE(holds.Acquire(7, 5));
+  EXPECT_EQ(holds.Acquire(7, 5, kRoom), Turn::kWaits);
   EXPECT_EQ(holds.Release(7, 1), 5u);
   EXPECT_EQ(holds.Release(7, 5), kNoEntry);
   EXPECT_EQ(holds.held(), 0u);
 }
 
+TEST(KeyHoldsTest, TheRestOfALongKeyComesFromDiskInItsOrder) {
+  OrderingKeyLocks holds;
+  EXPECT_EQ(holds.Acquire(7, 1, /*room=*/1), Turn::kHolds);
+  EXPECT_EQ(holds.Acquire(7, 2, 1), Turn::kWaits);
+  EXPECT_EQ(holds.Acquire(7, 3, 1), Turn::kNoRoom);
+  holds.AddToRest(7, PlaceAt(30));
+  EXPECT_EQ(holds.Acquire(7, 4, kRoom), Turn::kNoRoom) << "it would overtake the rest";
+  holds.AddToRest(7, PlaceAt(40));
+  EXPECT_EQ(holds.Acquire(8, 5, 1), Turn::kHolds) << "another key";
+  EXPECT_EQ(holds.Longest(), 1u);
+  EXPECT_EQ(holds.Release(7, 1), 2u);
+  EXPECT_FALSE(holds.wants_read()) << "it is held";
+  EXPECT_EQ(holds.Release(7, 2), kNoEntry);
+  ASSERT_TRUE(holds.wants_read());
+  EXPECT_EQ(holds.wanted(), PlaceAt(30));
+  EXPECT_EQ(holds.Acquire(7, 6, kRoom), Turn::kNoRoom)
+      << "nobody holds the key, but the rest is older";
+  holds.AddToRest(7, PlaceAt(60));
+  holds.CheckInvariants(/*behind=*/false);
+
+  holds.BeginRead(PlaceAt(30));
+  EXPECT_FALSE(holds.wants_read());
+  EXPECT_EQ(holds.Acquire(7, 3, 1), Turn::kHolds);
+  EXPECT_EQ(holds.Acquire(7, 4, 1), Turn::kWaits);
+  EXPECT_EQ(holds.Acquire(7, 6, 1), Turn::kNoRoom);
+  holds.AddToRest(7, PlaceAt(60));
+  holds.EndRead();
+  EXPECT_EQ(holds.rests(), 1u) << "a new rest";
+  holds.Release(7, 3);
+  holds.Release(7, 4);
+  EXPECT_EQ(holds.wanted(), PlaceAt(60));
+  holds.BeginRead(PlaceAt(60));
+  holds.EndRead();
+  EXPECT_EQ(holds.rests(), 0u) << "the message had ended";
+  EXPECT_EQ(holds.Acquire(7, 9, 1), Turn::kHolds);
+}
+
 TEST(KeyHoldsDeathTest, OnlyTheHolderReleasesAndOnlyWhoWaitsLeaves) {
   OrderingKeyLocks holds;
-  holds.Acquire(7, 1);
-  holds.Acquire(7, 2);
+  holds.Acquire(7, 1, kRoom);
+  holds.Acquire(7, 2, kRoom);
   EXPECT_DEATH(holds.Release(7, 2), "check failed");
   EXPECT_DEATH(holds.Release(8, 1), "check failed");
   EXPECT_DEATH(holds.RemoveWaiting(7, 1), "check failed");
@@ -123,12 +166,12 @@ class ModelRun {
     // Every third time one that is there already.
     if (!queue->empty() && random_() % 3 == 0) {
       const EntryIndex entry = (*queue)[random_() % queue->size()];
-      ASSERT_EQ(holds_.Acquire(key, entry), entry == queue->front());
+      ASSERT_EQ(holds_.Acquire(key, entry, kRoom) == Turn::kHolds, entry == queue->front());
       return;
     }
     const EntryIndex entry = next_entry_++;
     queue->push_back(entry);
-    ASSERT_EQ(holds_.Acquire(key, entry), queue->size() == 1);
+    ASSERT_EQ(holds_.Acquire(key, entry, kRoom) == Turn::kHolds, queue->size() == 1);
     last_holder_[key] = queue->front();
   }
 
