@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/delivery/retries.h"
 
+#include <algorithm>
+
 #include "server/base/check.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/dead_letters.h"
@@ -20,6 +22,10 @@ namespace {
 
 // A run continues delays of earlier runs in memory up to this length.
 constexpr uint64_t kResumedInMemoryMs = 60'000;
+
+// The shortest delay of a message that has no attempts left, while no dead letter can be made of
+// it. Without a floor it would come as fast as its subscriber nacks it.
+constexpr uint64_t kRefusedLetterDelayMs = 1'000;
 
 }  // namespace
 
@@ -62,7 +68,9 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   }
   const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry;
   const uint32_t failures = (entry.half_failures + 1) / 2;
-  Retry(now, index, why, delay_ms.value_or(BackoffMs(policy, failures, entry.id.low)));
+  const uint64_t backoff_ms = delay_ms.value_or(BackoffMs(policy, failures, entry.id.low));
+  const uint64_t floor_ms = OutOfAttempts(entry) ? kRefusedLetterDelayMs : 0;
+  Retry(now, index, why, std::max(backoff_ms, floor_ms));
 }
 
 void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {

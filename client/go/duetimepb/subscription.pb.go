@@ -182,8 +182,9 @@ type RetryPolicy struct {
 	// server does not count.
 	//
 	// If there is no dead-letter topic and the server cannot create one (TOPIC_LIMIT), the message is not lost: it is delivered
-	// again until it is settled. The metric duetime_dead_letters_refused_total counts such messages. So is a message that has
-	// been in 16 dead-letter topics (DeadLetter.hops; duetime_dead_letter_hops_refused_total).
+	// again until it is settled, a second after each failure at the earliest. The metric duetime_dead_letters_refused_total
+	// counts such messages. So is a message that has been in 16 dead-letter topics (DeadLetter.hops;
+	// duetime_dead_letter_hops_refused_total).
 	MaxAttempts int32 `protobuf:"varint,5,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 }
 

@@ -245,7 +245,7 @@ TEST_F(RetriesTest, WithoutATopicForDeadLettersItIsTriedAgain) {
   one_->state.settings.retry.max_attempts = 1;
   const EntryIndex index = Lease(one_, Put());
   p_.retries->Fail(now_, index, Failure::kNacked, 0, "");
-  EXPECT_EQ(At(index).state, EntryState::kReady);
+  EXPECT_EQ(At(index).state, EntryState::kDelayed) << "not at once, whatever the client asks for";
   EXPECT_EQ(stats_.dead_letters_refused, 1u);
 }
 

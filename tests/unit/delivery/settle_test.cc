@@ -252,7 +252,8 @@ TEST_F(SettleTest, DeadLettersDoNotCircleForEver) {
   EXPECT_EQ(shard_.stats().dead_letter_hops_refused, 1u);
 }
 
-// Where there is no topic for its dead letter a message is tried again rather than lost.
+// Where there is no topic for its dead letter a message is tried again rather than lost, after a
+// second, although it is nacked without a delay.
 TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   protocol::TopicCommand topic;
   topic.topic = kTopic;
@@ -265,8 +266,16 @@ TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   EXPECT_EQ(refused_.size(), 1u);
   EXPECT_EQ(shard_.stats().dead_letters_refused, 1u);
   protocol::SettleCommand nack{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  nack.nacks.push_back({.token = tokens_[0], .delay_ms = std::nullopt, .reason = ""});
+  nack.nacks.push_back({.token = tokens_[0], .delay_ms = 0, .reason = ""});
   shard_.Handle(now_, std::move(nack));
+  StepUntilQuiet();
+  EXPECT_EQ(tokens_.size(), 1u) << "it comes at once, for ever";
+  now_.wall_ms += 999;
+  now_.mono_ms += 999;
+  StepUntilQuiet();
+  EXPECT_EQ(tokens_.size(), 1u);
+  ++now_.wall_ms;
+  ++now_.mono_ms;
   StepUntilQuiet();
   EXPECT_GT(shard_.stats().dead_letters_refused, 1u);
   EXPECT_EQ(shard_.stats().dead_lettered, 0u);
