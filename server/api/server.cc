@@ -117,7 +117,7 @@ std::string Server::NotInCell() const {
 }
 
 size_t Server::topics() const {
-  return context_.node.load() == nullptr ? 0 : context_.catalog().topics();
+  return context_.node.load() == nullptr ? 0 : context_.catalog().names();
 }
 
 size_t Server::subscriptions() const {

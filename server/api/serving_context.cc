@@ -87,8 +87,8 @@ absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::Snapshot& now = catalog();
   // A deleted topic keeps its name, so its revival needs no room.
   const bool fresh = now.FindTopicEvenIfDeleted(name) == nullptr;
-  if (fresh && now.names() >= limits.topics_max) return catalog::TopicLimitError(limits.topics_max);
-  return absl::OkStatus();
+  if (!fresh || now.names() < limits.topics_max) return absl::OkStatus();
+  return catalog::TopicLimitError(limits.topics_max, now.names() - now.topics());
 }
 
 void ServingContext::GiveBackDamaged(protocol::StreamId stream,

@@ -40,7 +40,16 @@ absl::Status TopicExistsError(absl::string_view topic) {
                     .retry_after_ms = 0});
 }
 
-absl::Status TopicLimitError(size_t limit) { return LimitError("topics", "TOPIC_LIMIT", limit); }
+absl::Status TopicLimitError(size_t limit, size_t deleted) {
+  std::string text = absl::StrCat("too many topics, limit ", limit);
+  if (deleted > 0) absl::StrAppend(&text, "; deleted topics whose names still count: ", deleted);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, text,
+      {.reason = "TOPIC_LIMIT",
+       .field = "",
+       .metadata = {{"limit", absl::StrCat(limit)}, {"deleted", absl::StrCat(deleted)}},
+       .retry_after_ms = 0});
+}
 
 absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {
   return MakeError(

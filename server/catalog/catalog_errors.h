@@ -17,8 +17,9 @@ namespace duetime::catalog {
 absl::Status TopicNotFoundError(absl::string_view topic);
 // ALREADY_EXISTS TOPIC_EXISTS.
 absl::Status TopicExistsError(absl::string_view topic);
-// RESOURCE_EXHAUSTED TOPIC_LIMIT.
-absl::Status TopicLimitError(size_t limit);
+// RESOURCE_EXHAUSTED TOPIC_LIMIT. `deleted`: how many of the names that count are of deleted
+// topics.
+absl::Status TopicLimitError(size_t limit, size_t deleted);
 // ABORTED TOPIC_USED: the topic came into use during its deletion.
 absl::Status TopicUsedError(absl::string_view topic);
 

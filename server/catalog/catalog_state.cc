@@ -60,7 +60,9 @@ absl::Status CatalogState::CheckRoom(bool listened, size_t topics) const {
   // There may be more topics than topics_max, because a new run can have a lower limit.
   const bool full = topics > 0 && by_id_.size() + topics > options_.topics_max;
   if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {
-    return TopicLimitError(options_.topics_max);
+    const auto deleted = std::count_if(
+        by_id_.begin(), by_id_.end(), [](const auto& item) { return item.second->topic->deleted; });
+    return TopicLimitError(options_.topics_max, static_cast<size_t>(deleted));
   }
   return absl::OkStatus();
 }

@@ -381,7 +381,7 @@ void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily
 }
 
 void AddServer(Families* out, const Readings& readings) {
-  AddGauge(out, "duetime_topics", "Topics; the limit is topics_max.",
+  AddGauge(out, "duetime_topics", "Topics, and names of deleted topics; the limit is topics_max.",
            static_cast<double>(readings.topics));
   AddGauge(out, "duetime_subscriptions",
            "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
