@@ -166,15 +166,16 @@ void Calls::DoDetach() {
   }
   streams_.erase(it);
   Note("detach ", static_cast<uint64_t>(id));
-  SendToAll(protocol::DetachCommand{.stream = id, .keep_leases = false});
+  SendToAll(protocol::DetachCommand{.stream = id, .keep_leases = false, .broke = Chance(50)});
 }
 
 void Calls::DoSettle(StreamId id, bool ack_all) {
   std::vector<protocol::SettleCommand> commands = MakeSettles(id, ack_all);
   for (uint16_t i = 0; i < shard_count_; ++i) {
     protocol::SettleCommand& command = commands[i];
-    const size_t items = command.acks.size() + command.nacks.size() + command.extends.size() +
-                         command.dead_letters.size() + command.releases.size();
+    const size_t items = command.begun.size() + command.acks.size() + command.nacks.size() +
+                         command.extends.size() + command.dead_letters.size() +
+                         command.releases.size();
     if (items == 0) continue;
     Note("settle: ", command.acks.size(), " acks, ", command.extends.size(), " extends");
     for (const auto& nack : command.nacks) {
@@ -291,6 +292,7 @@ void Calls::Apply(uint16_t shard, const protocol::Effects& effects) {
       }
       contract().OnDelivery(now_, shard, stream->topic, stream->subscription, stream->lease_ms,
                             delivery);
+      if (stream->reports_begun) contract().OnReported(delivery.token);
     }
   }
   for (const auto& [stream, token] : unreadable) GiveBack(shard, stream, token);

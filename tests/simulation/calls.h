@@ -59,8 +59,8 @@ class Calls : public World {
 
   // ---- Subscribers
   void DoAttach(storage::SubscriptionId subscription, storage::TopicId topic, int64_t messages_max,
-                uint64_t lease_ms) {
-    SendToAll(NewStream(subscription, topic, messages_max, lease_ms));
+                uint64_t lease_ms, bool reports_begun = false) {
+    SendToAll(NewStream(subscription, topic, messages_max, lease_ms, reports_begun));
   }
   int64_t AnyCredit() { return OneOf<int64_t>({1, 3, 1000}); }
   uint64_t AnyLeaseMs() { return 20 + Random(1500); }

@@ -426,7 +426,8 @@ void ConcurrentCalls::DoAttachAny() {
   const auto& subscriptions = contract_.subscriptions();
   if (Chance(50) && !subscriptions.empty()) {
     const auto& [id, subscription] = *AnyOf(subscriptions);
-    if (subscription.live) DoAttach(id, subscription.topic, AnyCredit(), AnyLeaseMs());
+    if (!subscription.live) return;
+    DoAttach(id, subscription.topic, AnyCredit(), AnyLeaseMs(), /*reports_begun=*/Chance(50));
     return;
   }
   const uint64_t topic = Random(kByUse + 1);

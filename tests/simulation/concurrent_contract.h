@@ -99,6 +99,7 @@ class ConcurrentContract final : public Contract {
   void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
                   storage::SubscriptionId subscription, uint64_t lease_ms,
                   const protocol::Delivery& delivery) override;
+  void OnReported(protocol::LeaseToken token) override;
   // Whether the delivery goes to a created subscription and is no dead letter.
   bool MayReject(protocol::LeaseToken token) const;
   void OnSettleSent(base::Now now, const protocol::SettleCommand& command) override;
@@ -144,6 +145,13 @@ class ConcurrentContract final : public Contract {
     uint32_t nacked = 0;
     // The half attempts that perhaps do not count as failed, at most.
     uint32_t spared = 0;
+    // The half attempts that may have failed, at most.
+    uint32_t failures_max = 0;
+    // The last attempt: its subscriber reports what it begins; has not said so of this one; the
+    // server has the report.
+    bool reports = false;
+    bool unbegun = false;
+    bool begun = false;
   };
   struct Message {
     storage::MessageId id;

@@ -59,6 +59,17 @@ void ConcurrentContract::OnDelivery(base::Now now, uint16_t shard, TopicId topic
   BeginAttempt(name, now, lease_ms, record.header.deliver_ms, delivery, &pair);
   pair.epoch = epoch_;
   pair.ack_sent = false;
+  pair.failures_max += 2;
+  pair.reports = pair.unbegun = pair.begun = false;
+}
+
+void ConcurrentContract::OnReported(LeaseToken token) {
+  Pair* const pair = FindPair(token);
+  if (pair == nullptr) return;
+  pair->reports = pair->unbegun = true;
+  pair->failures_max -= 2;
+  // The attempt counts only if the server has heard that it began.
+  pair->spared += 2;
 }
 
 void ConcurrentContract::CheckContent(const std::string& name, uint64_t number,
@@ -167,6 +178,9 @@ void ConcurrentContract::OnDeadLetter(uint64_t number, const storage::DeadLetter
       (origin.attempts < most || 2 * uint64_t{origin.attempts} > halves_max)) {
     Violate("a dead letter after another number of attempts than its subscription allows");
   }
+  if (origin.reason == storage::DeadLetterReason::kMaxAttempts && pair.failures_max < 2 * most) {
+    Violate("a dead letter of attempts that had not begun");
+  }
 }
 
 void ConcurrentContract::OnOccurrence(const MessageId& id, const storage::MessageRecord& record) {
@@ -205,13 +219,19 @@ void ConcurrentContract::OnSettleSent(base::Now now, const protocol::SettleComma
   };
   for (const LeaseToken token : command.acks) note(token, false);
   for (const protocol::DeadLetterItem& item : command.dead_letters) note(item.token, true);
+  const auto begin = [](Pair* pair) {
+    if (std::exchange(pair->unbegun, false)) pair->failures_max += 2;
+  };
+  for (const LeaseToken token : command.begun) {
+    if (Pair* const pair = FindPair(token)) begin(pair);
+  }
   const auto note_nack = [this](LeaseToken token) {
     Pair* const pair = FindPair(token);
     if (pair != nullptr) nacking_[token] = pair->last;
     return pair;
   };
   for (const protocol::NackItem& nack : command.nacks) {
-    note_nack(nack.token);
+    if (Pair* const pair = note_nack(nack.token)) begin(pair);
     OnFailed(now, nack.token, nack.delay_ms);
   }
   for (const protocol::ReleaseItem& release : command.releases) {
@@ -240,8 +260,12 @@ void ConcurrentContract::OnFailed(base::Now now, LeaseToken token,
 }
 
 void ConcurrentContract::OnDetached(base::Now now, LeaseToken token) {
-  if (Pair* const pair = FindPair(token)) ++pair->spared;
-  OnFailed(now, token, std::nullopt);
+  Pair* const pair = FindPair(token);
+  if (pair == nullptr) return;
+  ++pair->spared;
+  // What the server has not heard to have begun does not wait.
+  const bool waits = !pair->reports || pair->begun;
+  OnFailed(now, token, waits ? std::nullopt : std::optional<uint64_t>(0));
 }
 
 void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& reply) {
@@ -265,6 +289,13 @@ void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& r
     (rejected ? pair->dead : pair->acked) = true;
     pair->ack_sent = false;
     pair->lease.reset();
+  }
+  for (const LeaseToken token : reply.begun) {
+    Pair* const pair = FindPair(token);
+    if (!leases_.contains(token)) Violate("begun: a token that was never given");
+    if (pair == nullptr || !pair->reports || std::exchange(pair->begun, true)) continue;
+    ++counts_["begun"];
+    pair->spared -= 2;
   }
   for (const auto& [token, reason] : reply.refused) {
     Pair* const pair = FindPair(token);

@@ -75,6 +75,8 @@ class Contract {
   virtual void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
                           storage::SubscriptionId subscription, uint64_t lease_ms,
                           const protocol::Delivery& delivery) = 0;
+  // The stream of this delivery reports what it begins.
+  virtual void OnReported(protocol::LeaseToken) {}
   virtual void OnSettleSent(base::Now now, const protocol::SettleCommand& command) = 0;
   virtual void OnSettled(base::Now now, const protocol::SettleReply& reply) = 0;
   // The attempt failed, by a nack or because its stream is gone.

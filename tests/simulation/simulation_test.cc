@@ -80,6 +80,8 @@ TEST(ConcurrentCallsTest, KeepThePromisesUnderFaults) {
                              {"topic full", 0.2},
                              {"minute full", 0.2},
                              {"spread", 0.2},
+                             {"begun", 5},
+                             {"suspects", 1},
                              {"given up", 1}});
 }
 

@@ -242,7 +242,8 @@ uint32_t World::AnySlotOf(uint16_t shard) {
 // ---- Subscribers
 
 protocol::AttachCommand World::NewStream(storage::SubscriptionId subscription, TopicId topic,
-                                         int64_t messages_max, uint64_t lease_ms) {
+                                         int64_t messages_max, uint64_t lease_ms,
+                                         bool reports_begun) {
   const protocol::StreamId id{next_stream_++};
   auto credit = std::make_shared<protocol::StreamCredit>(messages_max, 1 << 20);
   streams_[id] = {.subscription = subscription,
@@ -250,14 +251,17 @@ protocol::AttachCommand World::NewStream(storage::SubscriptionId subscription, T
                   .lease_ms = lease_ms,
                   .messages_max = messages_max,
                   .credit = credit,
-                  .held = {}};
+                  .held = {},
+                  .reports_begun = reports_begun,
+                  .begun = {}};
   Note("attach ", static_cast<uint64_t>(id), " to ", static_cast<uint32_t>(subscription),
-       ", credit ", messages_max, ", lease ", lease_ms);
+       ", credit ", messages_max, ", lease ", lease_ms, reports_begun ? ", reports" : "");
   return {.stream = id,
           .topic = topic,
           .subscription = subscription,
           .lease_ms = lease_ms,
-          .credit = std::move(credit)};
+          .credit = std::move(credit),
+          .reports_begun = reports_begun};
 }
 
 World::Stream* World::Receive(const protocol::DeliveryFrame& frame) {
@@ -275,6 +279,12 @@ World::Stream* World::Receive(const protocol::DeliveryFrame& frame) {
     Note("delivered ", delivery.id.ToString(), ", attempt ", delivery.attempt, ", lease ",
          static_cast<uint64_t>(delivery.token));
     stream.held.push_back(delivery.token);
+    if (!delivery.confirm_begun) continue;
+    Count("suspects");
+    // Its lease may have ended since.
+    if (!stream.reports_begun || stream.credit->messages() > 1) {
+      Violate(delivery.id.ToString() + ": a suspect that is not alone on its stream");
+    }
   }
   if (stream.credit->messages() > stream.messages_max) {
     Violate("more outstanding than the credit allows");
@@ -289,6 +299,9 @@ std::vector<protocol::SettleCommand> World::MakeSettles(protocol::StreamId id, b
   std::vector<LeaseToken> keep;
   for (const LeaseToken token : stream.held) {
     protocol::SettleCommand& command = commands[protocol::ShardOfLease(token)];
+    if (stream.reports_begun && Chance(40) && stream.begun.insert(token).second) {
+      command.begun.push_back(token);
+    }
     const uint64_t what = ack_all ? 0 : Random(100);
     if (what < 40) {
       command.acks.push_back(token);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,9 @@ class World {
     std::shared_ptr<protocol::StreamCredit> credit;
     // Unsettled deliveries.
     std::vector<protocol::LeaseToken> held;
+    // The subscriber reports what it begins; of the held deliveries it has reported these.
+    bool reports_begun = false;
+    std::set<protocol::LeaseToken> begun;
   };
 
   // Whether another member of the cell may begin to lead while the server runs. kKept: then the
@@ -193,7 +197,8 @@ class World {
   // ---- Subscribers
   // Makes a stream and returns the command that attaches it.
   protocol::AttachCommand NewStream(storage::SubscriptionId subscription, storage::TopicId topic,
-                                    int64_t messages_max, uint64_t lease_ms);
+                                    int64_t messages_max, uint64_t lease_ms,
+                                    bool reports_begun = false);
   // Gives a frame to its stream and checks the stream. Null: the stream is gone.
   Stream* Receive(const protocol::DeliveryFrame& frame);
   // The commands, at most one per shard, with which a subscriber settles its deliveries. With
