@@ -256,7 +256,7 @@ TEST_F(RetriesTest, AfterTheLastHopItIsTriedAgain) {
   record.dead_letter = storage::DeadLetterOrigin{.hops = kDeadLetterHopsMax};
   const EntryIndex index = Lease(one_, Put(record));
   p_.retries->Fail(now_, index, Failure::kNacked, 0, "");
-  EXPECT_EQ(At(index).state, EntryState::kReady);
+  EXPECT_EQ(At(index).state, EntryState::kDelayed);
   EXPECT_EQ(stats_.dead_letter_hops_refused, 1u);
   EXPECT_EQ(one_->dead_letter_hops_refused, 1u);
   EXPECT_EQ(stats_.dead_letters_refused, 0u);
