@@ -108,7 +108,7 @@ bool Trial::Drain() {
     for (const auto& subscriber : subscribers) {
       if (crash::SteadyMillis() - subscriber->last_delivery_ms() < kQuietMs) return false;
     }
-    return true;
+    return !crash::AnyOpen(Connect(CellTarget()));
   };
   while (!quiet() && crash::SteadyMillis() - begun_ms < kDrainTimeoutMs) {
     for (const auto& subscriber : subscribers) subscriber->EndSilentStream();

@@ -63,6 +63,8 @@ bool CreateSubscriptions(const std::shared_ptr<grpc::Channel>& channel) {
     v1::CreateSubscriptionRequest request;
     request.mutable_subscription()->set_topic(kTopic);
     request.mutable_subscription()->set_name(NameOf(i));
+    // A drain of some seconds must see the next attempt of each message.
+    request.mutable_subscription()->mutable_settings()->mutable_retry()->mutable_min_backoff();
     v1::CreateSubscriptionResponse response;
     const grpc::Status status = admin->CreateSubscription(&context, request, &response);
     if (status.ok()) continue;

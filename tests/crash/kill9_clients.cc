@@ -231,6 +231,15 @@ bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, uint32_t run,
   return true;
 }
 
+bool AnyOpen(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  v1::ServerInfoResponse info;
+  const auto admin = v1::Admin::NewStub(channel);
+  if (!admin->ServerInfo(&context, {}, &info).ok()) return true;
+  return info.counts().due_ready() + info.counts().in_flight() + info.counts().delayed() > 0;
+}
+
 SubscriberClient::SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,
                                    HistoryWriter* history)
     : where_(std::move(where)), habits_(habits), history_(history) {

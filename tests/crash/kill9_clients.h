@@ -150,6 +150,10 @@ class SubscriberClient {
 bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, uint32_t run,
                  const AcceptedMessages& accepted, HistoryWriter* history);
 
+// Whether messages in memory are due, in flight, or wait for their next attempt, which may take
+// longer than any quiet time. True, too, if the call fails.
+bool AnyOpen(const std::shared_ptr<grpc::Channel>& channel);
+
 // A moment of the steady clock, in milliseconds.
 int64_t SteadyMillis();
 

@@ -88,7 +88,7 @@ bool Drain(test::ServerProcess* server, uint32_t run, Story* story) {
     for (const auto& subscriber : subscribers) {
       if (SteadyMillis() - subscriber->last_received_ms() < kQuietMs) return false;
     }
-    return true;
+    return !AnyOpen(server->Connect());
   };
   while (!quiet() && SteadyMillis() - begun < kDrainTimeoutMs) {
     std::this_thread::sleep_for(milliseconds(20));
