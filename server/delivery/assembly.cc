@@ -9,6 +9,7 @@
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/delivery_timers.h"
+#include "server/delivery/expiry.h"
 #include "server/delivery/hand_out.h"
 #include "server/delivery/lease_ends.h"
 #include "server/delivery/leases.h"
@@ -52,6 +53,7 @@ struct DeliveryAssembly::Owned {
         fill(pointers),
         backlog_reader(pointers),
         retention(pointers),
+        expiry(pointers),
         release(pointers),
         offers(pointers),
         lease_ends(pointers),
@@ -85,6 +87,7 @@ struct DeliveryAssembly::Owned {
             .fill = &fill,
             .backlog_reader = &backlog_reader,
             .retention = &retention,
+            .expiry = &expiry,
             .release = &release,
             .offers = &offers,
             .lease_ends = &lease_ends,
@@ -113,6 +116,7 @@ struct DeliveryAssembly::Owned {
   SubscriptionFill fill;
   BacklogReader backlog_reader;
   Retention retention;
+  Expiry expiry;
   SubscriptionRelease release;
   Offers offers;
   LeaseEnds lease_ends;

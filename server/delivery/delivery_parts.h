@@ -18,6 +18,7 @@ class DeadLetters;
 class DeliveryRecords;
 class DeliveryStates;
 class DeliveryTimers;
+class Expiry;
 class HandOut;
 class LeaseEnds;
 class Leases;
@@ -61,6 +62,7 @@ struct DeliveryParts {
   SubscriptionFill* fill = nullptr;
   BacklogReader* backlog_reader = nullptr;
   Retention* retention = nullptr;
+  Expiry* expiry = nullptr;
   SubscriptionRelease* release = nullptr;
   Offers* offers = nullptr;
   LeaseEnds* lease_ends = nullptr;

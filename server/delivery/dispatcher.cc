@@ -11,6 +11,7 @@
 #include "server/delivery/backlog_reader.h"
 #include "server/delivery/clean_stop.h"
 #include "server/delivery/delivery_timers.h"
+#include "server/delivery/expiry.h"
 #include "server/delivery/hand_out.h"
 #include "server/delivery/lease_ends.h"
 #include "server/delivery/message_ends.h"
@@ -122,7 +123,8 @@ void Dispatcher::BackgroundStep(base::Now now, bool* more) {
   if (parts_.release->Step(now)) *more = true;
   if (parts_.fill->Step()) *more = true;
   if (now.mono_ms >= next_search_mono_ms_) {
-    const bool again = parts_.retention->Step(now);
+    bool again = parts_.retention->Step(now);
+    if (parts_.expiry->Step(now)) again = true;
     next_search_mono_ms_ = now.mono_ms + (again ? 0 : search_period_ms_);
     parts_.backlog->CollectOld(now);
   }
@@ -199,8 +201,8 @@ bool Dispatcher::settles_waiting() const { return parts_.lease_ends->waiting() >
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = parts_.timers->NextDue();
-  const bool searches =
-      scheduler_->low_watermark()->held() > 0 || !parts_.subscriptions->retaining().empty();
+  const bool searches = scheduler_->low_watermark()->held() > 0 ||
+                        !parts_.subscriptions->retaining().empty() || parts_.expiry->any_limited();
   return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
 }
 

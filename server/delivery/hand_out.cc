@@ -7,6 +7,7 @@
 #include "server/delivery/backlog.h"
 #include "server/delivery/dead_letters.h"
 #include "server/delivery/delivery_states.h"
+#include "server/delivery/expiry.h"
 #include "server/delivery/leases.h"
 #include "server/delivery/message_ends.h"
 #include "server/delivery/pacing.h"
@@ -40,7 +41,6 @@ HandOut::HandOut(const DeliveryParts& parts)
       frame_messages_max_(parts.shard.limits->frame_messages_max),
       frame_bytes_max_(parts.shard.limits->frame_bytes_max),
       store_(parts.shard.store),
-      writes_(parts.shard.writes),
       effects_(parts.shard.effects),
       stats_(parts.shard.stats),
       table_(parts.table),
@@ -52,11 +52,12 @@ HandOut::HandOut(const DeliveryParts& parts)
       pacing_(parts.pacing),
       ends_(parts.ends),
       dead_letters_(parts.dead_letters),
-      retention_(parts.retention) {
+      retention_(parts.retention),
+      expiry_(parts.expiry) {
   DT_CHECK_GT(frame_messages_max_, 0u);
   DT_CHECK_GT(frame_bytes_max_, 0u);
-  DT_CHECK(AllSet(store_, writes_, effects_, stats_, table_, turns_, streams_));
-  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, ends_, dead_letters_, retention_));
+  DT_CHECK(AllSet(store_, effects_, stats_, table_, turns_, streams_));
+  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, ends_, dead_letters_, retention_, expiry_));
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
@@ -202,7 +203,7 @@ HandOut::Verdict HandOut::Judge(base::Now now, const PendingDelivery& entry,
       if (Retries::OutOfAttempts(entry)) return Verdict::kOutOfAttempts;
       [[fallthrough]];
     case Verdict::kExpired:
-      if (head.has_value() && Expired(now, *head)) return Verdict::kExpired;
+      if (head.has_value() && Expiry::Expired(now, *head)) return Verdict::kExpired;
       [[fallthrough]];
     case Verdict::kOrdered:
       if (head.has_value() && (head->header.flags & MessageFlags::kOrdered) != 0) {
@@ -227,7 +228,7 @@ bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
       return dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "") ==
              DeadLetters::Made::kYes;
     case Verdict::kExpired:
-      return EndExpired(now, index, head->late_policy);
+      return expiry_->End(now, index, head->late_policy);
     case Verdict::kOrdered:
       return WaitForOrder(index, OrderingKeyLocks::HashOf(head->ordering_key));
     case Verdict::kLease:
@@ -244,46 +245,14 @@ bool HandOut::WaitForOrder(EntryIndex index, uint64_t ordering_key) {
 }
 
 HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_view record) {
-  const std::optional<MessageRecord> head = HeadOf(record);
+  const std::optional<MessageRecord> head =
+      Expiry::HeadOf(record, MessageFlags::kExpires | MessageFlags::kOrdered);
   Verdict verdict = Judge(now, (*table_)[index], head, Verdict::kTooOld);
   while (verdict != Verdict::kLease && !CarryOut(now, index, verdict, head)) {
     const auto next = static_cast<Verdict>(static_cast<uint8_t>(verdict) + 1);
     verdict = Judge(now, (*table_)[index], head, next);
   }
   return verdict;
-}
-
-bool HandOut::EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy) {
-  if (policy == storage::LatePolicy::kDeadLetter) {
-    return dead_letters_->Make(now, index, storage::DeadLetterReason::kExpired, "") ==
-           DeadLetters::Made::kYes;
-  }
-  if (policy != storage::LatePolicy::kDrop) return false;
-  ends_->BeginSettle(now, index, storage::EndState::kExpired, storage::Durability::kBuffered);
-  writes_->Then([this, index](base::Now, bool accepted) {
-    if (!accepted) return;
-    DT_CHECK((*table_)[index].state == EntryState::kEnding);
-    ++stats_->expired;
-    states_->Remove(index);
-  });
-  return true;
-}
-
-std::optional<MessageRecord> HandOut::HeadOf(absl::string_view record) {
-  constexpr uint8_t kEither = MessageFlags::kExpires | MessageFlags::kOrdered;
-  storage::MessageHeader header;
-  absl::string_view head;
-  if (!storage::DecodeMessageHeader(record, &header).ok() || (header.flags & kEither) == 0 ||
-      !storage::MessageHead(record, &head).ok()) {
-    return std::nullopt;
-  }
-  std::optional<MessageRecord> decoded(std::in_place);
-  if (!storage::DecodeMessageHead(head, &*decoded).ok()) return std::nullopt;
-  return decoded;
-}
-
-bool HandOut::Expired(base::Now now, const MessageRecord& head) {
-  return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;
 }
 
 // ---- Leases

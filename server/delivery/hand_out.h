@@ -65,7 +65,8 @@ class HandOut {
     kOrdered,
     kLease,
   };
-  // The first verdict that applies, from `first` on. Changes nothing. `head`: the result of HeadOf.
+  // The first verdict that applies, from `first` on. Changes nothing. `head`: absent for a message
+  // with neither a lifetime nor an ordering key.
   static Verdict Judge(base::Now now, const PendingDelivery& entry,
                        const std::optional<storage::MessageRecord>& head, Verdict first);
   // Ends or blocks the message as the verdict says. False if the message stays as it is and the
@@ -79,11 +80,6 @@ class HandOut {
   // Calls Judge and CarryOut until the message is ended, blocked or ready to lease. Returns the
   // last verdict.
   Verdict Decide(base::Now now, EntryIndex index, absl::string_view record);
-  bool EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy);
-  // Decodes the record without its payload. Nothing if the record is damaged, or has neither a
-  // lifetime nor an ordering key.
-  static std::optional<storage::MessageRecord> HeadOf(absl::string_view record);
-  static bool Expired(base::Now now, const storage::MessageRecord& head);
   void Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
              protocol::DeliveryFrame* frame);
   void CountDelivery(base::Now now, const PendingDelivery& entry);
@@ -92,7 +88,6 @@ class HandOut {
   const size_t frame_messages_max_;
   const size_t frame_bytes_max_;
   storage::MessageStore* const store_;
-  scheduler::PendingWrites* const writes_;
   protocol::Effects* const effects_;
   protocol::ShardStats* const stats_;
   PendingDeliveries* const table_;
@@ -105,6 +100,7 @@ class HandOut {
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
   Retention* const retention_;
+  Expiry* const expiry_;
 
   // Scratch of one call, kept to reuse its memory.
   Taken taken_;

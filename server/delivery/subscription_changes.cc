@@ -6,6 +6,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/expiry.h"
 #include "server/delivery/pacing.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/streams.h"
@@ -26,9 +27,10 @@ SubscriptionChanges::SubscriptionChanges(const DeliveryParts& parts)
       streams_(parts.streams),
       pacing_(parts.pacing),
       fill_(parts.fill),
+      expiry_(parts.expiry),
       release_(parts.release) {
   DT_CHECK(AllSet(writes_, effects_, scheduler_, reader_, table_, subscriptions_));
-  DT_CHECK(AllSet(streams_, pacing_, fill_, release_));
+  DT_CHECK(AllSet(streams_, pacing_, fill_, expiry_, release_));
 }
 
 absl::Status SubscriptionChanges::Recover(base::Now now) {
@@ -48,6 +50,7 @@ void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& 
   topic->held = command.held;
   topic->pace = command.pace;
   topic->dead_letter = command.dead_letter;
+  if (command.quota != nullptr) expiry_->AddLimited(command.topic);
   DT_CHECK(!topic->subscriptions.empty());
   for (Subscription* const subscription : topic->subscriptions) {
     subscription->pacing.SetClock(

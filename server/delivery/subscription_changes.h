@@ -47,6 +47,7 @@ class SubscriptionChanges {
   Streams* const streams_;
   Pacing* const pacing_;
   SubscriptionFill* const fill_;
+  Expiry* const expiry_;
   SubscriptionRelease* const release_;
 };
 

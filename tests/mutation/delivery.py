@@ -177,6 +177,14 @@ FAULTS = [
     # ---- Retention, fill, release
     ("an old message is kept", f"{ROOM}/retention.cc",
      "return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;", "return false;", ALL),
+    ("expired messages fill a topic that nobody reads", f"{ROOM}/expiry.cc",
+     "quota == nullptr || quota->HasRoom() ||", "true || quota->HasRoom() ||", WORLD),
+    ("expired messages end while there is room", f"{ROOM}/expiry.cc", "quota->HasRoom() ||", "", WORLD),
+    ("a held topic loses what is expired", f"{ROOM}/expiry.cc", "if (topic.held) continue;", "", WORLD),
+    ("a full topic is searched without a pause", f"{ROOM}/expiry.cc",
+     "next_walk_mono_ms_[walk_->topic] = now.mono_ms + kWalkPeriodMs;", "", WORLD),
+    ("a message that a call holds is ended as expired", f"{ROOM}/expiry.cc",
+     "return key_locks_->Held(id) || ends_->AnyEnding(id);", "return ends_->AnyEnding(id);", WORLD),
     ("the number of messages of a shard is not bounded", f"{ROOM}/retention.cc", "return max > 0 &&", "return false &&",
      ALL),
     ("a new subscription gets no earlier messages", f"{ROOM}/subscription_fill.cc", "backlog_->ListNew(", "if (false) "

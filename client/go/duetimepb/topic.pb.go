@@ -225,7 +225,8 @@ type TopicSettings struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// The maximum number of pending messages; more are refused with TOPIC_FULL. 0: no limit.
+	// The maximum number of pending messages; more are refused with TOPIC_FULL. 0: no limit. In a full topic, messages whose
+	// lifetime is over end within about 10 s although nobody takes them (if their LatePolicy is not DELIVER).
 	MaxPending int64 `protobuf:"varint,1,opt,name=max_pending,json=maxPending,proto3" json:"max_pending,omitempty"`
 	// The maximum size of a payload in bytes. The server's payload_bytes_max also applies. 0: that limit only.
 	MaxPayloadBytes int64 `protobuf:"varint,2,opt,name=max_payload_bytes,json=maxPayloadBytes,proto3" json:"max_payload_bytes,omitempty"`
