@@ -161,7 +161,7 @@ FAULTS = [
     # ---- Hand-out
     ("what is not due after a step back of the clock is handed out", f"{ROOM}/hand_out.cc",
      "if (entry.due_ms > now.wall_ms) {", "if (false) {", ALL),
-    ("an expired message is delivered", f"{ROOM}/hand_out.cc",
+    ("an expired message is delivered", f"{ROOM}/expiry.cc",
      "return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;", "return false;", ALL),
     ("messages of an ordering key are delivered side by side", f"{ROOM}/hand_out.cc",
      "return WaitForOrder(index, OrderingKeyLocks::HashOf(head->ordering_key));", "return false;", ALL),
