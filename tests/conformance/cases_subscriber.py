@@ -183,6 +183,46 @@ def _(world: World) -> None:
     match(subscriber.counts(), {"acked": 0})
 
 
+@case("subscriber.waiting_in_the_buffer_is_no_work")
+def _(world: World) -> None:
+    """The last message waits longer for the handler than extend_max. No failed attempt counts for it, and no handler gets
+    a message whose lease has ended."""
+    client, topic = world.client, world.new_name()
+    client.create_subscription(subscription={"topic": topic, "settings": {"retry": {"max_attempts": 3}}})
+    client.make_many(topic, 12)
+    subscriber = client.subscribe(topic, handlers=1, mode="ack", handler_ms=500, lease_ms=1_000, extend_max_ms=1_500)
+    subscriber.wait_counts(acked=12)
+    match(subscriber.counts(), {"delivered": 12, "acked": 12, "refused": 0})
+    match(counts_of(world, topic), {"acked": 12, "dead_lettered": 0})
+
+
+@case("subscriber.a_message_that_ends_the_process_takes_no_neighbour")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    client.create_subscription(subscription={"topic": topic, "settings": {
+        "retry": {"max_attempts": 3, "min_backoff": "0s"}}})
+    client.make_many(topic, 400)
+
+    def pending() -> int:
+        return int(client.get_topic(name=topic)["topic"].get("counts", {}).get("pending", 0))
+    ends = 0
+    while pending():
+        check(ends < 10, "the message is no dead letter after 10 ends of the process")
+        process = world.client_of_a_new_driver()
+        # Perhaps the process ends before it answers.
+        process.driver.begin("subscriber_start", client=process.name, subscriber="w", topic=topic, mode="ack", exit_on="0")
+        until(lambda: process.driver.exit_status() is not None or not pending(),
+              lambda: f"{pending()} messages are pending, and no process has ended")
+        if process.driver.exit_status() is not None:
+            check(process.driver.exit_status() == 3, f"the driver ended: {process.driver.log()}")
+            ends += 1
+    match(counts_of(world, topic), {"acked": 399, "dead_lettered": 1, "dropped": 0})
+    match(client.pull(topic=topic + ".dlq"), {"deliveries": [{"payload": text("0"), "dead_letter": {
+        "reason": "REASON_MAX_ATTEMPTS"}}]})
+    # The first process ends before it has reported the handler's begin, so the first end does not count.
+    check(3 <= ends <= 4, f"{ends} ends of the process with max_attempts 3")
+
+
 # ---- Handlers and credit
 
 @case("subscriber.handlers_at_once")

@@ -60,6 +60,7 @@ class Driver:
     """A process that speaks the protocol. Thread-safe."""
 
     def __init__(self, command: list[str]):
+        self.command = command
         self._log = tempfile.TemporaryFile("w+", errors="replace")
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -130,6 +131,10 @@ class Driver:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+    def exit_status(self) -> int | None:
+        """None while the process runs."""
+        return self._process.poll()
 
     def log(self) -> str:
         self._log.seek(0)

@@ -177,8 +177,8 @@ def until(condition: Callable[[], bool], problem: Callable[[], str], seconds: fl
 class Client:
     """A client in the driver."""
 
-    def __init__(self, world: "World", name: str, options: dict[str, Any]):
-        self.world, self.driver, self.name = world, world.driver, name
+    def __init__(self, world: "World", driver: Driver, name: str, options: dict[str, Any]):
+        self.world, self.driver, self.name = world, driver, name
         self.driver.call("client_open", client=name, **options)
 
     def begin(self, op: str, **request: Any) -> Pending:
@@ -254,9 +254,15 @@ class World:
 
     def connect(self, server: str | None = None, **options: Any) -> Client:
         name = self.new_name("client")
-        client = Client(self, name, {"server": server or self.daemon.address} | options)
+        client = Client(self, self.driver, name, {"server": server or self.daemon.address} | options)
         self.closing.callback(lambda: self.driver.call("client_close", client=name))
         return client
+
+    def client_of_a_new_driver(self) -> Client:
+        """A client of the shared daemon in a process of its own, for a case that ends the process."""
+        driver = Driver(self.driver.command)
+        self.closing.callback(driver.kill)
+        return Client(self, driver, self.new_name("client"), {"server": self.daemon.address})
 
     def own_daemon(self, *flags: str) -> Daemon:
         daemon = Daemon(self._program, tempfile.mkdtemp(dir=self._folder), flags)
