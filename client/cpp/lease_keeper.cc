@@ -2,6 +2,7 @@
 #include "client/cpp/lease_keeper.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "client/cpp/convert.h"
 
@@ -11,83 +12,220 @@ namespace {
 // The longest time, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kKeepMax = absl::Hours(24 * 365);
 
+constexpr LeaseKeeper::SteadyTime kNever = LeaseKeeper::SteadyTime::max();
+
+std::chrono::nanoseconds Bounded(absl::Duration time) {
+  return absl::ToChronoNanoseconds(std::clamp(time, absl::ZeroDuration(), kKeepMax));
+}
+
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(absl::Duration keep_max)
-    : keep_max_(absl::ToChronoNanoseconds(std::clamp(keep_max, absl::ZeroDuration(), kKeepMax))) {}
+LeaseKeeper::LeaseKeeper(absl::Duration extend_max, int handlers)
+    : extend_max_(Bounded(extend_max)), running_(static_cast<size_t>(handlers)) {}
 
 void LeaseKeeper::Start(absl::Duration lease) {
   lease_ = lease;
-  interval_ = absl::ToChronoNanoseconds(std::clamp(lease, absl::ZeroDuration(), kKeepMax) / 3);
-  if (interval_ >= keep_max_) interval_ = std::chrono::nanoseconds(0);
+  interval_ = Bounded(lease) / 3;
+  extends_ = interval_.count() > 0 && interval_ < extend_max_;
 }
 
 void LeaseKeeper::Clear() {
   for (Frame* frame : frames_) frame->listed = false;
   frames_.clear();
+  std::fill(running_.begin(), running_.end(), Running());
   asked_.clear();
   lost_.clear();
   interval_ = std::chrono::nanoseconds(0);
+  extends_ = false;
 }
+
+// ---- Deliveries that wait
 
 void LeaseKeeper::Add(Frame* frame, SteadyTime now) {
   const auto size = static_cast<size_t>(frame->response.deliveries_size());
-  frame->held.assign(size, true);
-  frame->held_count = static_cast<int>(size);
+  frame->waits.assign(size, true);
+  frame->waiting = static_cast<int>(size);
   frame->received = now;
+  frame->lease_end = interval_.count() > 0 ? now + Bounded(lease_) : kNever;
   frame->listed = false;
-  if (interval_.count() > 0) Append(frame, now + interval_);
+  if (size > 0 && interval_.count() > 0) Append(frame, now + (extends_ ? 1 : 2) * interval_);
 }
 
 void LeaseKeeper::Append(Frame* frame, SteadyTime extend_at) {
-  if (extend_at >= frame->received + keep_max_) return;
   frame->extend_at = extend_at;
   frame->extend_from = 0;
   frame->place = frames_.insert(frames_.end(), frame);
   frame->listed = true;
 }
 
-void LeaseKeeper::Release(Frame* frame, int index) {
-  const auto at = static_cast<size_t>(index);
-  if (!frame->held[at]) return;
-  frame->held[at] = false;
-  if (!lost_.empty()) lost_.erase(frame->response.deliveries(index).lease_token());
-  if (--frame->held_count > 0 || !frame->listed) return;
+void LeaseKeeper::Unlist(Frame* frame) {
+  if (!frame->listed) return;
   frames_.erase(frame->place);
   frame->listed = false;
 }
 
-void LeaseKeeper::Collect(SteadyTime now, int room, v1::SubscribeRequest* request) {
-  // Collects a little ahead, so that frames that arrived close together share a request.
-  const SteadyTime until = now + interval_ / 4;
-  // The loop ends because each frame moves to the end with a later time.
+bool LeaseKeeper::Remove(Frame* frame, int index) {
+  const auto at = static_cast<size_t>(index);
+  if (!frame->waits[at]) return false;
+  frame->waits[at] = false;
+  if (!lost_.empty()) lost_.erase(frame->response.deliveries(index).lease_token());
+  if (--frame->waiting == 0) Unlist(frame);
+  return true;
+}
+
+// ---- Deliveries that run
+
+LeaseKeeper::Taken LeaseKeeper::Take(int handler, Frame* frame, int index, SteadyTime now) {
+  const bool refused = IsLost(frame->response.deliveries(index).lease_token());
+  if (!Remove(frame, index)) return Taken::kGone;
+  if (refused) return Taken::kLost;
+  if (now >= frame->lease_end) {
+    ++lost_count_;
+    return Taken::kLost;
+  }
+  running_[static_cast<size_t>(handler)] = {.frame = frame,
+                                            .index = index,
+                                            .begun = now,
+                                            .extend_at = frame->extend_at,
+                                            .reported = false,
+                                            .confirmed = false};
+  begins_ = true;
+  return Taken::kYes;
+}
+
+LeaseKeeper::Confirmation LeaseKeeper::ConfirmationOf(int handler) const {
+  const Running& running = running_[static_cast<size_t>(handler)];
+  if (IsLost(running.delivery().lease_token())) return Confirmation::kLost;
+  return running.confirmed ? Confirmation::kYes : Confirmation::kPending;
+}
+
+bool LeaseKeeper::End(int handler) {
+  Running& running = running_[static_cast<size_t>(handler)];
+  if (running.frame == nullptr) return true;
+  if (!lost_.empty()) lost_.erase(running.delivery().lease_token());
+  running.frame = nullptr;
+  return running.reported;
+}
+
+// ---- Requests
+
+int LeaseKeeper::Collect(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request) {
+  const int releases_before = request->release_size();
+  room = ExtendRunning(now, room, request);
+  room = KeepWaiting(now, room, request);
+  const int releases = request->release_size() - releases_before;
+  Report(now, sends || request->extend_size() > 0 || releases > 0, room, request);
+  return releases;
+}
+
+void LeaseKeeper::AddExtension(const std::string& lease_token, v1::SubscribeRequest* request) {
+  v1::ExtendLease* extend = request->add_extend();
+  extend->set_lease_token(lease_token);
+  *extend->mutable_duration() = ToProto(lease_);
+  ++asked_[lease_token];
+}
+
+int LeaseKeeper::ExtendRunning(SteadyTime now, int room, v1::SubscribeRequest* request) {
+  for (Running& running : running_) {
+    // A little ahead, so that leases that began close together share a request.
+    if (ExtensionDue(running) > now + interval_ / 4) continue;
+    if (room == 0) return 0;
+    --room;
+    AddExtension(running.delivery().lease_token(), request);
+    running.extend_at = now + interval_;
+  }
+  return room;
+}
+
+int LeaseKeeper::KeepWaiting(SteadyTime now, int room, v1::SubscribeRequest* request) {
+  const SteadyTime until = extends_ ? now + interval_ / 4 : now;
+  // The loop ends because each frame moves to the end with a later time, or leaves the list.
   while (!frames_.empty() && frames_.front()->extend_at <= until) {
     Frame* frame = frames_.front();
+    const bool keep = extends_ && now + interval_ < frame->received + extend_max_;
     for (int& i = frame->extend_from; i < frame->response.deliveries_size(); ++i) {
       const std::string& token = frame->response.deliveries(i).lease_token();
-      if (!frame->held[static_cast<size_t>(i)] || lost_.count(token) > 0) continue;
-      if (--room < 0) return;
-      v1::ExtendLease* extend = request->add_extend();
-      extend->set_lease_token(token);
-      *extend->mutable_duration() = ToProto(lease_);
-      asked_.insert(token);
+      if (!frame->waits[static_cast<size_t>(i)] || (keep && IsLost(token))) continue;
+      if (room == 0) return 0;
+      --room;
+      if (keep) {
+        AddExtension(token, request);
+      } else {
+        request->add_release()->set_lease_token(token);
+        Remove(frame, i);
+      }
     }
-    frames_.pop_front();
-    frame->listed = false;
+    Unlist(frame);
+    if (!keep) continue;
+    frame->lease_end = now + Bounded(lease_);
     Append(frame, now + interval_);
+  }
+  return room;
+}
+
+void LeaseKeeper::Report(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request) {
+  sends = sends || std::any_of(running_.begin(), running_.end(), [&](const Running& running) {
+            return ReportDue(running, /*sends=*/false) <= now;
+          });
+  if (!sends) return;
+  for (Running& running : running_) {
+    if (ReportDue(running, sends) > now) continue;
+    if (room == 0) return;
+    --room;
+    const std::string& token = running.delivery().lease_token();
+    request->add_begun(token);
+    ++asked_[token];
+    running.reported = true;
   }
 }
 
-std::optional<LeaseKeeper::SteadyTime> LeaseKeeper::NextCollect(SteadyTime now) const {
-  if (interval_.count() == 0) return std::nullopt;
-  return frames_.empty() ? now + interval_ : frames_.front()->extend_at;
+LeaseKeeper::SteadyTime LeaseKeeper::ExtensionDue(const Running& running) const {
+  if (!extends_ || running.frame == nullptr) return kNever;
+  if (running.extend_at >= running.begun + extend_max_) return kNever;
+  return IsLost(running.delivery().lease_token()) ? kNever : running.extend_at;
 }
 
-void LeaseKeeper::OnExtended(const std::string& lease_token) { asked_.erase(lease_token); }
+LeaseKeeper::SteadyTime LeaseKeeper::ReportDue(const Running& running, bool sends) const {
+  if (running.frame == nullptr || running.reported) return kNever;
+  if (IsLost(running.delivery().lease_token())) return kNever;
+  if (running.delivery().confirm_begun()) return running.begun;
+  return running.begun + (sends ? kReportAfter : kReportAlone);
+}
+
+std::optional<LeaseKeeper::SteadyTime> LeaseKeeper::NextCollect(SteadyTime now) {
+  SteadyTime next = kNever;
+  if (!frames_.empty()) {
+    next = frames_.front()->extend_at;
+  } else if (interval_.count() > 0) {
+    next = now + (extends_ ? 1 : 2) * interval_;
+  }
+  for (const Running& running : running_) {
+    next = std::min({next, ExtensionDue(running), ReportDue(running, /*sends=*/false)});
+  }
+  // While handlers begin often, the caller need not be woken for each.
+  if (std::exchange(begins_, false)) next = std::min(next, now + kReportAlone);
+  return next == kNever ? std::nullopt : std::optional(next);
+}
+
+void LeaseKeeper::OnExtended(const std::string& lease_token) {
+  const auto found = asked_.find(lease_token);
+  if (found != asked_.end() && --found->second == 0) asked_.erase(found);
+}
+
+void LeaseKeeper::OnBegun(const std::string& lease_token) {
+  OnExtended(lease_token);
+  for (Running& running : running_) {
+    if (running.frame != nullptr && running.delivery().lease_token() == lease_token) {
+      running.confirmed = true;
+    }
+  }
+}
 
 bool LeaseKeeper::OnRefused(const std::string& lease_token) {
-  if (asked_.erase(lease_token) == 0) return false;
-  lost_.insert(lease_token);
+  const auto found = asked_.find(lease_token);
+  if (found == asked_.end()) return false;
+  if (--found->second == 0) asked_.erase(found);
+  if (lost_.insert(lease_token).second) ++lost_count_;
   return true;
 }
 

@@ -48,6 +48,7 @@ v1::SubscribeRequest MakeStart(const SubscriberOptions& options, int64_t max_del
   start->set_max_outstanding_messages(options.max_outstanding_messages);
   start->set_max_outstanding_bytes(options.max_outstanding_bytes);
   start->set_max_deliveries(max_deliveries);
+  start->set_reports_begun(true);
   if (options.lease != absl::ZeroDuration()) {
     *start->mutable_lease_duration() = ToProto(options.lease);
   }
@@ -72,7 +73,7 @@ class Subscriber::Impl {
         stub_(v1::Messages::NewStub(channel)),
         state_(std::max(1, options.handler_threads), options.extend_max, options.max_deliveries) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
-      handlers_.emplace_back([this] { Handle(); });
+      handlers_.emplace_back([this, i] { Handle(i); });
     }
     connection_ = std::thread([this] { KeepConnected(); });
   }
@@ -196,15 +197,10 @@ class Subscriber::Impl {
     }
   }
 
-  void Handle() {
-    while (std::optional<Work> work = state_.TakeWork()) {
-      int handled = 0;
-      for (int i = work->begin; i < work->end; ++i) {
-        const Settlement settlement = handler_(Delivery(work->frame->response.deliveries(i)));
-        ++handled;
-        if (!state_.Settle(*work, i, settlement)) break;
+  void Handle(int handler) {
+    while (std::optional<Work> work = state_.TakeWork(handler)) {
+      while (state_.Settle(&*work, handler_(Delivery(work->delivery())))) {
       }
-      state_.FinishWork(*std::move(work), handled);
     }
   }
 

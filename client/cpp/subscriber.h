@@ -110,9 +110,11 @@ struct SubscriberOptions {
   // dies, other subscribers get its messages after this time. Handlers may take longer, see
   // extend_max.
   absl::Duration lease;
-  // For how long after its arrival the subscriber extends the lease of an unsettled delivery, each
+  // For how long after its handler's begin the subscriber extends the lease of a delivery, each
   // time that a third of the lease has passed. Afterwards the lease ends, and the message goes to
-  // another subscriber. Zero: the subscriber extends no lease.
+  // another subscriber. A delivery that waits for a handler is extended for as long after its
+  // arrival, and then given back. Zero: the subscriber extends no lease, and gives a delivery back
+  // that has waited for two thirds of its lease.
   absl::Duration extend_max = absl::Hours(1);
   // How many handlers may run at once.
   int handler_threads = 1;
@@ -144,15 +146,15 @@ struct SubscriberCounts {
   int64_t refused = 0;
   // Settlements without confirmation when the stream ended. The message may come again.
   int64_t lost = 0;
-  // Deliveries that the handler did not get, because the stream ended or Stop was called. The
-  // messages come again. Stop releases them, so that this is no failed attempt.
+  // Deliveries that the handler did not get: the stream ended, Stop was called, they waited for too
+  // long, or their lease had ended. The messages come again, and this is no failed attempt.
   int64_t skipped = 0;
   // Streams that the server opened.
   int64_t streams = 0;
   // Requests with settlements. Under load far fewer than settlements.
   int64_t settle_requests = 0;
   // Leases that the server extended; and leases that had ended before, so that another subscriber
-  // may have the message while a handler works on it.
+  // may have the message while a handler works on it. No handler begins after that.
   int64_t extended = 0;
   int64_t leases_lost = 0;
 };
@@ -162,16 +164,17 @@ struct SubscriberCounts {
 //
 // Model: a reader thread reads frames of deliveries. Handler threads process them in order. A
 // writer thread sends all settlements since its last request as one request, so that load makes
-// batches and no timer is needed; it also extends the leases of unsettled deliveries. When a stream
-// ends, deliveries without a handler are dropped (the server delivers them again), and a new stream
-// opens after a backoff. After a drain notice the subscriber first handles and settles its
-// deliveries.
+// batches and no timer is needed; it also extends the leases of unsettled deliveries, and reports
+// handlers that run for more than a moment. When a stream ends, deliveries without a handler are
+// dropped (the server delivers them again), and a new stream opens after a backoff. After a drain
+// notice the subscriber first handles and settles its deliveries.
 //
 // Guarantees: (1) with one handler thread, the handler gets deliveries in the order of the stream;
-// (2) a settlement is sent only on the stream of its delivery; (3) the credit bounds the memory. It
-// neither recognises repeats nor interrupts a handler that lost its lease. A message can come more
-// than once. Thread-safe, but the handler, on_connect and on_disconnect must not call Stop or the
-// destructor.
+// (2) a settlement is sent only on the stream of its delivery; (3) the credit bounds the memory;
+// (4) no handler begins for a delivery whose lease is known to have ended; (5) only a delivery
+// whose handler has begun is a failed attempt. It neither recognises repeats nor interrupts a
+// handler that lost its lease. A message can come more than once. Thread-safe, but the handler,
+// on_connect and on_disconnect must not call Stop or the destructor.
 class Subscriber {
  public:
   // Starts to connect. Errors as OpenChannel. An unreachable server is no error, because the

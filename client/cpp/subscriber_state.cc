@@ -34,9 +34,10 @@ std::string FittingReason(const std::string& reason) {
   return reason.substr(0, size);
 }
 
+// What the server's limit counts, of a request without extensions.
 int SettlementsIn(const v1::SubscribeRequest& request) {
   return request.ack_size() + request.nack_size() + request.release_size() +
-         request.dead_letter_size();
+         request.dead_letter_size() + request.begun_size();
 }
 
 // Moves the elements that exceed `room` from the end of `from` to `to`. Returns the room left.
@@ -149,6 +150,7 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
     write_ready_.NotifyAll();
   }
   int size = response.deliveries_size();
+  leases_.Add(frame.get(), last_frame_);
   if (max_deliveries_ > 0) {
     // Older servers do not know max_deliveries.
     const int excess = static_cast<int>(std::max(size - stream_left_, int64_t{0}));
@@ -159,11 +161,10 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
   }
   if (size == 0) {
     Recycle(std::move(frame));
-  } else if (!WantsWork()) {
+  } else if (stopping_ || !stream_open_) {
     Skip(frame.get(), 0, size, stream_);
     Recycle(std::move(frame));
   } else {
-    leases_.Add(frame.get(), last_frame_);
     queue_.push_back({.frame = std::move(frame), .begin = 0, .end = size, .stream = stream_});
     if (handler_threads_ == 1) {
       work_ready_.NotifyOne();
@@ -176,6 +177,9 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
 void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
   for (const std::string& token : response.extended()) leases_.OnExtended(token);
   counts_.extended += response.extended_size();
+  for (const std::string& token : response.begun()) leases_.OnBegun(token);
+  // A handler may wait for the answer to its report.
+  if (!response.begun().empty() || !response.refused().empty()) changed_.NotifyAll();
   if (response.settled().empty() && response.refused().empty()) return;
   for (const std::string& token : response.settled()) {
     if (!skipped_.empty() && skipped_.erase(token) > 0) continue;
@@ -196,13 +200,10 @@ void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
   if (draining_) write_ready_.NotifyAll();
 }
 
-// A token may have been sent first in an extend and then in a settlement. The server answers the
-// two in that order.
+// A token may have been sent first in extensions and a report, and then in a settlement. The server
+// answers them in that order.
 void SubscriberState::OnRefused(const v1::SettleRefusal& refusal) {
-  if (leases_.OnRefused(refusal.lease_token())) {
-    ++counts_.leases_lost;
-    return;
-  }
+  if (leases_.OnRefused(refusal.lease_token())) return;
   if (skipped_.erase(refusal.lease_token()) > 0) return;
   not_acks_.erase(refusal.lease_token());
   ++counts_.refused;
@@ -210,21 +211,35 @@ void SubscriberState::OnRefused(const v1::SettleRefusal& refusal) {
 }
 
 void SubscriberState::Skip(Frame* frame, int begin, int end, uint64_t stream) {
-  counts_.skipped += end - begin;
-  if (!stopping_ || !stream_open_ || stream != stream_) return;
   for (int i = begin; i < end; ++i) {
-    const std::string& token = frame->response.deliveries(i).lease_token();
-    outgoing_.add_release()->set_lease_token(token);
-    skipped_.insert(token);
+    if (leases_.Remove(frame, i)) SkipOne(frame->response.deliveries(i), stream);
   }
+}
+
+void SubscriberState::SkipOne(const v1::Delivery& delivery, uint64_t stream) {
+  ++counts_.skipped;
+  if (!stopping_ || !IsOpen(stream)) return;
+  outgoing_.add_release()->set_lease_token(delivery.lease_token());
+  skipped_.insert(delivery.lease_token());
   write_ready_.NotifyOne();
 }
 
-void SubscriberState::ClearQueue() {
-  for (const Work& work : queue_) {
-    for (int i = work.begin; i < work.end; ++i) leases_.Release(work.frame.get(), i);
-    Skip(work.frame.get(), work.begin, work.end, work.stream);
+void SubscriberState::OnGivenBack(const v1::SubscribeRequest& request, int count) {
+  if (count == 0) return;
+  counts_.skipped += count;
+  for (int i = request.release_size() - count; i < request.release_size(); ++i) {
+    skipped_.insert(request.release(i).lease_token());
   }
+  // The server delivers these messages again, so the queue must not keep the first copies.
+  std::erase_if(queue_, [](const Work& work) {
+    const auto& waits = work.frame->waits;
+    return std::find(waits.begin() + work.begin, waits.begin() + work.end, true) ==
+           waits.begin() + work.end;
+  });
+}
+
+void SubscriberState::ClearQueue() {
+  for (const Work& work : queue_) Skip(work.frame.get(), work.begin, work.end, work.stream);
   queue_.clear();
 }
 
@@ -238,36 +253,77 @@ void SubscriberState::OnReadEnd() {
   changed_.NotifyAll();
 }
 
-std::optional<Work> SubscriberState::TakeWork() {
+std::optional<Work> SubscriberState::TakeWork(int handler) {
   const base::MutexLock lock(&mutex_);
-  while (!stopping_ && queue_.empty()) work_ready_.Wait(&mutex_);
-  if (stopping_) return std::nullopt;
-  ++busy_handlers_;
-  Work& front = queue_.front();
-  // A single thread takes a whole frame, which costs one lock. Several threads take one message
-  // each, so that no message waits behind a slow one.
-  Work work = front;
-  if (handler_threads_ > 1) work.end = work.begin + 1;
-  front.begin = work.end;
-  if (front.begin == front.end) queue_.pop_front();
-  return work;
+  for (;;) {
+    while (!stopping_ && queue_.empty()) work_ready_.Wait(&mutex_);
+    if (stopping_) return std::nullopt;
+    ++busy_handlers_;
+    Work& front = queue_.front();
+    // A single thread takes a whole frame, which costs one lock. Several threads take one message
+    // each, so that no message waits behind a slow one.
+    Work work = front;
+    work.handler = handler;
+    if (handler_threads_ > 1) work.end = work.begin + 1;
+    front.begin = work.end;
+    if (front.begin == front.end) queue_.pop_front();
+    if (BeginNext(&work)) return work;
+    FinishWork(&work);
+  }
 }
 
-bool SubscriberState::Settle(const Work& work, int index, const Settlement& settlement) {
+bool SubscriberState::BeginNext(Work* work) {
+  for (; work->begin < work->end; ++work->begin) {
+    if (stopping_ || !IsOpen(work->stream)) return false;
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const auto taken = leases_.Take(work->handler, work->frame.get(), work->begin, now);
+    if (taken == LeaseKeeper::Taken::kLost) ++counts_.skipped;
+    if (taken != LeaseKeeper::Taken::kYes) continue;
+    if (now + LeaseKeeper::kReportAlone < writer_wakes_) write_ready_.NotifyOne();
+    if (!work->delivery().confirm_begun() || AwaitConfirmation(*work)) return true;
+    leases_.End(work->handler);
+    SkipOne(work->delivery(), work->stream);
+  }
+  return false;
+}
+
+bool SubscriberState::AwaitConfirmation(const Work& work) {
+  write_ready_.NotifyOne();
+  while (!stopping_ && IsOpen(work.stream)) {
+    const LeaseKeeper::Confirmation answer = leases_.ConfirmationOf(work.handler);
+    if (answer != LeaseKeeper::Confirmation::kPending) {
+      return answer == LeaseKeeper::Confirmation::kYes;
+    }
+    changed_.Wait(&mutex_);
+  }
+  return false;
+}
+
+bool SubscriberState::Settle(Work* work, const Settlement& settlement) {
   const base::MutexLock lock(&mutex_);
-  const bool current = stream_open_ && work.stream == stream_;
+  const bool open = IsOpen(work->stream);
+  const std::string& token = work->delivery().lease_token();
   ++counts_.delivered;
-  leases_.Release(work.frame.get(), index);
+  const bool reported = leases_.End(work->handler);
   if (settlement.kind == Settlement::Kind::kLeave) {
     ++counts_.left;
-  } else if (!current) {
+    // No settlement will say that the handler had the message, so that its attempt counts.
+    if (open && !reported) {
+      outgoing_.add_begun(token);
+      leases_.OnReport(token);
+      write_ready_.NotifyOne();
+    }
+  } else if (!open) {
     ++counts_.lost;
   } else {
-    AddOutgoing(work.frame->response.deliveries(index).lease_token(), settlement);
+    AddOutgoing(token, settlement);
     ++unconfirmed_;
     write_ready_.NotifyOne();
   }
-  return current && !stopping_;
+  ++work->begin;
+  if (BeginNext(work)) return true;
+  FinishWork(work);
+  return false;
 }
 
 void SubscriberState::AddOutgoing(const std::string& lease_token, const Settlement& settlement) {
@@ -294,14 +350,12 @@ void SubscriberState::AddOutgoing(const std::string& lease_token, const Settleme
   nack->set_reason(FittingReason(settlement.reason));
 }
 
-void SubscriberState::FinishWork(Work work, int handled) {
-  const base::MutexLock lock(&mutex_);
+void SubscriberState::FinishWork(Work* work) {
   --busy_handlers_;
-  for (int i = work.begin + handled; i < work.end; ++i) leases_.Release(work.frame.get(), i);
-  Skip(work.frame.get(), work.begin + handled, work.end, work.stream);
+  Skip(work->frame.get(), work->begin, work->end, work->stream);
   // Every holder drops its frame under the lock, so the count is exact here.
-  if (work.frame.use_count() == 1) Recycle(std::move(work.frame));
-  work.frame.reset();
+  if (work->frame.use_count() == 1) Recycle(std::move(work->frame));
+  work->frame.reset();
   if (draining_) write_ready_.NotifyAll();
   if (stopping_ || max_deliveries_ > 0) changed_.NotifyAll();
 }
@@ -313,6 +367,7 @@ int SubscriberState::TakeSettlements(v1::SubscribeRequest* request) {
   room = MoveExcess(room, request->mutable_ack(), outgoing_.mutable_ack());
   room = MoveExcess(room, request->mutable_nack(), outgoing_.mutable_nack());
   room = MoveExcess(room, request->mutable_release(), outgoing_.mutable_release());
+  room = MoveExcess(room, request->mutable_begun(), outgoing_.mutable_begun());
   return MoveExcess(room, request->mutable_dead_letter(), outgoing_.mutable_dead_letter());
 }
 
@@ -324,9 +379,11 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     const int room = TakeSettlements(request);
     const bool settles = room < request_max_;
     if (settles) ++counts_.settle_requests;
+    const bool sends = settles || request->no_more_deliveries();
     const SteadyTime now = std::chrono::steady_clock::now();
-    leases_.Collect(now, room, request);
-    if (settles || request->extend_size() > 0 || request->no_more_deliveries()) {
+    const int released = leases_.Collect(now, sends, room, request);
+    OnGivenBack(*request, released);
+    if (sends || released > 0 || request->extend_size() > 0 || request->begun_size() > 0) {
       return WriteTask::kWrite;
     }
     // Nothing comes and nothing is left to settle: end the stream, so that a server that drains
@@ -335,10 +392,13 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
       return WriteTask::kHalfClose;
     }
     if (const std::optional<SteadyTime> next = leases_.NextCollect(now); next.has_value()) {
+      writer_wakes_ = *next;
       write_ready_.WaitUntil(&mutex_, *next);
     } else {
+      writer_wakes_ = SteadyTime::max();
       write_ready_.Wait(&mutex_);
     }
+    writer_wakes_ = SteadyTime();
   }
 }
 
@@ -393,7 +453,9 @@ absl::Status SubscriberState::status() const {
 
 SubscriberCounts SubscriberState::counts() const {
   const base::MutexLock lock(&mutex_);
-  return counts_;
+  SubscriberCounts counts = counts_;
+  counts.leases_lost = leases_.lost_count();
+  return counts;
 }
 
 }  // namespace duetime::client

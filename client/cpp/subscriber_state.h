@@ -23,12 +23,15 @@
 
 namespace duetime::client {
 
-// Deliveries [begin, end) of a frame, assigned to one handler thread.
+// Deliveries [begin, end) of a frame, assigned to one handler thread, which handles the first.
 struct Work {
   std::shared_ptr<Frame> frame;
   int begin = 0;
   int end = 0;
   uint64_t stream = 0;
+  int handler = 0;
+
+  const v1::Delivery& delivery() const { return frame->response.deliveries(begin); }
 };
 
 // Connects a subscriber's reader, writer, handler and connection threads: deliveries wait here for
@@ -36,14 +39,16 @@ struct Work {
 //
 // It does no network calls and owns no thread. It reuses frames, so that their strings keep their
 // memory. Invariants: (1) every queued delivery belongs to the open stream; (2) `unconfirmed_`
-// settlements are in `outgoing_`, or were sent on the open stream and are not answered yet; (3) the
-// lease of a settled delivery is not extended, so a request holds no token twice. Thread safety: a
-// monitor. Every public function takes the one lock and calls no callback while it holds it.
+// settlements are in `outgoing_`, or were sent on the open stream and are not answered yet; (3) a
+// settled delivery is neither extended nor reported. Thread safety: a monitor. Every public
+// function takes the one lock and calls no callback while it holds it.
 class SubscriberState {
  public:
   // `extend_max` and `max_deliveries` as in SubscriberOptions.
   SubscriberState(int handler_threads, absl::Duration extend_max, int64_t max_deliveries = 0)
-      : handler_threads_(handler_threads), max_deliveries_(max_deliveries), leases_(extend_max) {}
+      : handler_threads_(handler_threads),
+        max_deliveries_(max_deliveries),
+        leases_(extend_max, handler_threads) {}
 
   // ---- Connection thread ----
 
@@ -73,13 +78,13 @@ class SubscriberState {
 
   // ---- Handler threads ----
 
-  // Blocks until there is work. Returns nullopt after a stop request.
-  std::optional<Work> TakeWork();
-  // The handler returned from delivery `index` of the frame. Returns false if the handler must not
-  // get the rest of this work.
-  bool Settle(const Work& work, int index, const Settlement& settlement);
-  // Returns the work. The handler got its first `handled` deliveries.
-  void FinishWork(Work work, int handled);
+  // Blocks until there is a delivery to handle, the first one of the work. Its handler has begun,
+  // and the server has confirmed this if it wants to. Returns nullopt after a stop request.
+  // REQUIRES: 0 <= handler < handler_threads, and the handler has no work.
+  std::optional<Work> TakeWork(int handler);
+  // The handler returned from the first delivery of `work`. Makes the next delivery to handle the
+  // first one, as TakeWork does. Returns false if there is none; then the handler has no work.
+  bool Settle(Work* work, const Settlement& settlement);
 
   // ---- Writer thread ----
 
@@ -114,15 +119,27 @@ class SubscriberState {
   int TakeSettlements(v1::SubscribeRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddOutgoing(const std::string& lease_token, const Settlement& settlement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops deliveries [begin, end) of the frame, which got no handler. Releases them if the
-  // subscriber stops and `stream` is open.
+  // Begins the first delivery of `work` that may be handled, and makes it the first one. Returns
+  // false if there is none.
+  bool BeginNext(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until the server has confirmed that the handler begins. Returns false if the handler must
+  // not be called.
+  bool AwaitConfirmation(const Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The handler handles no more of `work`.
+  void FinishWork(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops those of the deliveries [begin, end) of the frame that wait for a handler.
   void Skip(Frame* frame, int begin, int end, uint64_t stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops a delivery that got no handler. Releases it if the subscriber stops and `stream` is open.
+  void SkipOne(const v1::Delivery& delivery, uint64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the last `count` releases of the request, whose deliveries waited too long.
+  void OnGivenBack(const v1::SubscribeRequest& request, int count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops the deliveries that wait for handlers.
   void ClearQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Recycle(std::shared_ptr<Frame> frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool WantsWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !stopping_ && stream_open_;
+  bool IsOpen(uint64_t stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stream_open_ && stream == stream_;
   }
 
   bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -151,6 +168,8 @@ class SubscriberState {
   std::vector<std::shared_ptr<Frame>> free_frames_ ABSL_GUARDED_BY(mutex_);
   // The leases of queued deliveries and of deliveries that a handler works on.
   LeaseKeeper leases_ ABSL_GUARDED_BY(mutex_);
+  // The writer waits until this time. Past: it does not wait.
+  SteadyTime writer_wakes_ ABSL_GUARDED_BY(mutex_);
   int busy_handlers_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::SubscribeRequest outgoing_ ABSL_GUARDED_BY(mutex_);
   // The most settlements and extensions in one request: the stream's credit. The server ends a
@@ -160,7 +179,7 @@ class SubscriberState {
   int64_t unconfirmed_ ABSL_GUARDED_BY(mutex_) = 0;
   // The unconfirmed settlements that are not acks, by lease token.
   std::unordered_map<std::string, Settlement::Kind> not_acks_ ABSL_GUARDED_BY(mutex_);
-  // The releases of skipped deliveries that are not confirmed.
+  // The releases of skipped deliveries that are not answered.
   std::unordered_set<std::string> skipped_ ABSL_GUARDED_BY(mutex_);
 
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

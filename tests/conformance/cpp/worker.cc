@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/cpp/worker.h"
 
+#include <cstdlib>
 #include <utility>
 
 namespace duetime::conformance {
@@ -46,6 +47,8 @@ Worker::Worker(const Json& request, const client::ServerAddress& server)
     : name_(request.at("subscriber")),
       manual_(request.value("mode", "manual") == "manual"),
       handler_time_(Millis(request, "handler_ms", absl::ZeroDuration())),
+      exit_on_(request.contains("exit_on") ? std::optional(request.at("exit_on").get<std::string>())
+                                           : std::nullopt),
       subscriber_(Must(client::Subscriber::Start(
           OptionsOf(request, server),
           [this](const client::Delivery& delivery) { return Handle(delivery); }))),
@@ -62,6 +65,7 @@ Worker::~Worker() {
 }
 
 Settlement Worker::Handle(const client::Delivery& delivery) {
+  if (exit_on_ == delivery.payload()) std::_Exit(3);
   int64_t n = 0;
   {
     const base::MutexLock lock(&mutex_);

@@ -41,6 +41,7 @@ class Worker {
   const std::string name_;
   const bool manual_;
   const absl::Duration handler_time_;
+  const std::optional<std::string> exit_on_;
 
   base::Mutex mutex_;
   base::CondVar changed_;

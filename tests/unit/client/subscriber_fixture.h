@@ -83,6 +83,7 @@ inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
   for (const v1::ExtendLease& extend : request.extend()) {
     response.add_extended(extend.lease_token());
   }
+  response.mutable_begun()->CopyFrom(request.begun());
   return response;
 }
 
