@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "client/cpp/callback.h"
 #include "client/cpp/error.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/schedule_result.h"
@@ -152,7 +153,7 @@ class ScheduleStream::Impl {
       }
     }
     for (v1::ScheduleResult& result : *response->mutable_results()) {
-      if (on_result_) on_result_(number, FromProto(std::move(result)));
+      RunCallback("on_result", on_result_, number, FromProto(std::move(result)));
       ++number;
     }
     const base::MutexLock lock(&mutex_);

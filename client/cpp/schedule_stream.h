@@ -44,7 +44,7 @@ struct ScheduleStreamOptions {
 class ScheduleStream {
  public:
   // Gets the result of the message with this number. One internal thread calls it, in order. It may
-  // call only Cancel, sent and answered of the stream.
+  // call only Cancel, sent and answered of the stream. An exception is logged to standard error.
   using OnResult =
       std::function<void(int64_t number, const absl::StatusOr<v1::ScheduleResponse>& result)>;
 

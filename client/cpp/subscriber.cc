@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/cpp/callback.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/error.h"
 #include "client/cpp/subscriber_state.h"
@@ -124,7 +125,7 @@ class Subscriber::Impl {
       const absl::Duration wait =
           backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
       if (!state_.Running()) return;
-      if (options_.on_disconnect) options_.on_disconnect(status);
+      RunCallback("on_disconnect", options_.on_disconnect, status);
       if (!PauseBeforeNext(status, wait)) return;
     }
   }
@@ -173,8 +174,8 @@ class Subscriber::Impl {
   void Read(Stream* stream) {
     auto frame = state_.NewFrame();
     while (stream->Read(&frame->response)) {
-      if (frame->response.has_started() && options_.on_connect) {
-        options_.on_connect(frame->response.started());
+      if (frame->response.has_started()) {
+        RunCallback("on_connect", options_.on_connect, frame->response.started());
       }
       state_.OnFrame(std::move(frame));
       frame = state_.NewFrame();
@@ -199,9 +200,14 @@ class Subscriber::Impl {
 
   void Handle(int handler) {
     while (std::optional<Work> work = state_.TakeWork(handler)) {
-      while (state_.Settle(&*work, handler_(Delivery(work->delivery())))) {
+      while (state_.Settle(&*work, HandleOne(Delivery(work->delivery())))) {
       }
     }
+  }
+
+  Settlement HandleOne(const Delivery& delivery) const {
+    return CatchAll([&] { return handler_(delivery); },
+                    [](const char* text) { return Settlement::Nack(text); });
   }
 
   const SubscriberOptions options_;

@@ -82,12 +82,13 @@ struct Settlement {
   Kind kind = Kind::kAck;
   // For kNack, absent: by the retry policy. For kRelease, absent: none.
   std::optional<absl::Duration> delay;
-  // Why, in UTF-8. Kept with the dead letter if the message becomes one now. Cut to 255 bytes.
+  // Why. Kept with the dead letter if the message becomes one now. Cut to 255 bytes; in a text that
+  // is not UTF-8, bytes beyond ASCII become "?".
   std::string reason;
 };
 
-// Settles a delivery. `handler_threads` threads call it at once. It must not throw and must not
-// stop the subscriber.
+// Settles a delivery. `handler_threads` threads call it at once. It must not stop the subscriber.
+// If it throws an exception, the settlement is a Nack with the exception's text.
 using Handler = std::function<Settlement(const Delivery&)>;
 
 struct SubscriberOptions {
@@ -123,7 +124,7 @@ struct SubscriberOptions {
   // default. This detects peers that vanish without closing the connection.
   absl::Duration silence_max = absl::Minutes(1);
   // Gets the status of a stream that ended and will be opened again. Runs on an internal thread, so
-  // it must be brief. May be empty.
+  // it must be brief. May be empty. An exception is logged to standard error.
   std::function<void(const absl::Status&)> on_disconnect;
   // Called when the server has opened a stream: the first one, and each after a disconnect. As
   // on_disconnect.

@@ -26,12 +26,37 @@ std::chrono::steady_clock::time_point After(absl::Duration wait) {
 // The longest reason that the server accepts. It ends the stream if it gets a longer one.
 constexpr size_t kReasonBytesMax = 255;
 
-// Cuts `reason` at a character boundary, if it is UTF-8.
-std::string FittingReason(const std::string& reason) {
-  if (reason.size() <= kReasonBytesMax) return reason;
-  size_t size = kReasonBytesMax;
-  while (size > 0 && (static_cast<unsigned char>(reason[size]) & 0xC0) == 0x80) --size;
-  return reason.substr(0, size);
+// The bytes of the character that begins at `at`; 0 if this is not UTF-8.
+size_t CharacterBytes(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? text[i] & 0xFF : 0; };
+  const int first = byte(at);
+  if (first < 0x80) return 1;
+  const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  // The range of the second byte leaves out what a shorter form can say, surrogates, and what is
+  // beyond Unicode.
+  const int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (first < 0xC2 || first > 0xF4 || byte(at + 1) < least || byte(at + 1) > most) return 0;
+  for (size_t i = 2; i < size; ++i) {
+    if (byte(at + i) < 0x80 || byte(at + i) > 0xBF) return 0;
+  }
+  return size;
+}
+
+// A reason that the server accepts.
+std::string FittingReason(std::string reason) {
+  size_t fitting = 0;
+  size_t end = 0;
+  while (end < reason.size()) {
+    const size_t size = CharacterBytes(reason, end);
+    if (size == 0) {
+      for (char& c : reason) c = (c & 0x80) != 0 ? '?' : c;
+      return reason.substr(0, kReasonBytesMax);
+    }
+    end += size;
+    if (end <= kReasonBytesMax) fitting = end;
+  }
+  return reason.substr(0, fitting);
 }
 
 // What the server's limit counts, of a request without extensions.

@@ -85,13 +85,17 @@ Settlement Worker::Handle(const client::Delivery& delivery) {
   }
   while (!closed_ && !settlements_.contains(n)) changed_.Wait(&mutex_);
   const auto found = settlements_.extract(n);
-  return found.empty() ? Settlement::Leave() : found.mapped();
+  if (found.empty()) return Settlement::Leave();
+  if (found.mapped().at("kind") == "raise") {
+    throw std::runtime_error(found.mapped().at("reason").get<std::string>());
+  }
+  return SettlementOf(found.mapped());
 }
 
 void Worker::Finish(int64_t n, const Json& settlement) {
-  Settlement value = SettlementOf(settlement);
+  if (settlement.at("kind") != "raise") SettlementOf(settlement);  // throws, if it is unknown
   const base::MutexLock lock(&mutex_);
-  settlements_.insert_or_assign(n, std::move(value));
+  settlements_.insert_or_assign(n, settlement);
   changed_.NotifyAll();
 }
 

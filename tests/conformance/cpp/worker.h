@@ -46,7 +46,7 @@ class Worker {
   base::Mutex mutex_;
   base::CondVar changed_;
   int64_t deliveries_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<int64_t, client::Settlement> settlements_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, Json> settlements_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<client::Subscriber> subscriber_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,26 @@ TEST_F(ScheduleStreamTest, EveryMessageGetsItsResultInOrder) {
     EXPECT_EQ(request_ids.size(), 60u) << "each message has a request id of its own";
   }
   EXPECT_EQ(stream->Send(Frame({"late"})).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ScheduleStreamTest, ACallbackThatThrowsDoesNotEndIt) {
+  Play([](ScheduleServerStream* stream) {
+    AnswerFrames(stream, 2);
+    return grpc::Status::OK;
+  });
+  ScheduleStreamOptions options;
+  options.server.target = server_.target();
+  int calls = 0;
+  auto stream = ScheduleStream::Open(options, [&](int64_t, const auto&) {
+    ++calls;
+    throw std::runtime_error("on purpose");
+  });
+  ASSERT_TRUE(stream.ok());
+  EXPECT_TRUE((*stream)->Send(Frame({"a", "b"})).ok());
+  EXPECT_TRUE((*stream)->Send(Frame({"c"})).ok());
+  EXPECT_TRUE((*stream)->Finish().ok());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ((*stream)->answered(), 3);
 }
 
 TEST_F(ScheduleStreamTest, AfterABreakItKnowsWhatIsInDoubt) {

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -346,6 +348,39 @@ TEST_F(SubscriberTest, StopDoesNotWaitForAServerThatIsNotThere) {
   const auto subscriber = Start(options, AckAll);
   ASSERT_TRUE(failed.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, CallbacksThatThrowDoNotEndIt) {
+  std::atomic<int> streams{0};
+  v1::SubscribeRequest settled;
+  Gate confirmed;
+  Play([&](ServerStream* stream) {
+    AcceptStream(stream);
+    if (++streams == 1) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restart");
+    stream->Write(Deliveries(1, 3));
+    v1::SubscribeRequest request;
+    while (settled.nack_size() + settled.ack_size() < 3 && stream->Read(&request)) {
+      settled.MergeFrom(request);
+      stream->Write(Confirmation(request));
+    }
+    confirmed.Open();
+    return ReadUntilClosed(stream);
+  });
+  SubscriberOptions options = Options();
+  options.on_connect = [](const v1::SubscribeStarted&) { throw std::runtime_error("c"); };
+  options.on_disconnect = [](const absl::Status&) { throw 1; };
+  const auto subscriber = Start(options, [](const Delivery& delivery) {
+    if (delivery.message_id() == "m1") throw std::runtime_error("the shop is cl\xF6sed");
+    if (delivery.message_id() == "m2") throw 2;
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  ASSERT_EQ(settled.nack_size(), 2);
+  EXPECT_EQ(settled.nack(0).reason(), "the shop is cl?sed")
+      << "the server refuses what is not UTF-8";
+  EXPECT_THAT(settled.nack(1).reason(), testing::HasSubstr("unknown type"));
+  EXPECT_EQ(subscriber->counts().acked, 1);
 }
 
 TEST_F(SubscriberTest, ASilentStreamIsGivenUp) {
