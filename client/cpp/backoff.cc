@@ -5,8 +5,15 @@
 
 namespace duetime::client {
 
+namespace {
+
+// A server that is down must not cost the client's machine a core.
+constexpr absl::Duration kBoundMin = absl::Milliseconds(50);
+
+}  // namespace
+
 Backoff::Backoff(const BackoffOptions& options, uint64_t seed) : options_(options), random_(seed) {
-  options_.initial = std::max(options_.initial, absl::Milliseconds(1));
+  options_.initial = std::max(options_.initial, kBoundMin);
   options_.max = std::max(options_.max, options_.initial);
   options_.multiplier = std::max(options_.multiplier, 1.0);
   Reset();

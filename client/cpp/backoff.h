@@ -12,7 +12,7 @@ namespace duetime::client {
 
 // The lengths of the waits.
 struct BackoffOptions {
-  // The bound of the first wait.
+  // The bound of the first wait: at least 50 ms.
   absl::Duration initial = absl::Milliseconds(100);
   // The longest wait, unless the server requests a longer one.
   absl::Duration max = absl::Seconds(5);
@@ -29,8 +29,8 @@ struct BackoffOptions {
 // `max`; (2) a wait is never shorter than the server requests. Thread safety: the caller locks.
 class Backoff {
  public:
-  // REQUIRES: 0 < initial <= max and multiplier >= 1. Other values are replaced by the nearest
-  // valid ones.
+  // REQUIRES: 50 ms <= initial <= max and multiplier >= 1. Other values are replaced by the nearest
+  // valid ones, so that no wait is shorter than 25 ms.
   Backoff(const BackoffOptions& options, uint64_t seed);
 
   // Returns the next wait. It is at least `server_delay`, the delay that the server requested.

@@ -50,12 +50,28 @@ TEST(BackoffTest, NeverShortensWhatTheServerAskedFor) {
   for (int i = 0; i < 10; ++i) EXPECT_GE(backoff.Next(absl::Seconds(30)), absl::Seconds(30));
 }
 
-TEST(BackoffTest, RepairsOptionsThatMakeNoSense) {
-  Backoff backoff({.initial = -absl::Seconds(1), .max = absl::ZeroDuration(), .multiplier = 0}, 1);
-  for (int i = 0; i < 10; ++i) {
-    const absl::Duration wait = backoff.Next();
-    EXPECT_GT(wait, absl::ZeroDuration());
-    EXPECT_LE(wait, absl::Milliseconds(1));
+TEST(BackoffTest, WaitsHaveAFloor) {
+  const struct {
+    int initial_ms;
+    int max_ms;
+    double multiplier;
+    std::vector<int> bounds_ms;
+  } cases[] = {
+      {0, 0, 2, {50, 50, 50}},
+      {-1'000, 0, 0, {50, 50, 50}},
+      {0, 400, 2, {50, 100, 200}},
+      {100, 5'000, 2, {100, 200, 400}},
+  };
+  for (const auto& test : cases) {
+    Backoff backoff({.initial = absl::Milliseconds(test.initial_ms),
+                     .max = absl::Milliseconds(test.max_ms),
+                     .multiplier = test.multiplier},
+                    /*seed=*/1);
+    for (const int bound_ms : test.bounds_ms) {
+      const absl::Duration wait = backoff.Next();
+      EXPECT_GE(wait, absl::Milliseconds(bound_ms) / 2) << test.initial_ms << " " << test.max_ms;
+      EXPECT_LE(wait, absl::Milliseconds(bound_ms)) << test.initial_ms << " " << test.max_ms;
+    }
   }
 }
 
