@@ -3,6 +3,7 @@
 // The command doctor.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// So many topics are looked at.
+// So many topics are looked at, and so many messages of each.
 constexpr size_t kTopicsMax = 1'000;
+constexpr int kMessagesMax = 1'000;
 constexpr int kOffsetReads = 3;
 // The columns of level and name.
 constexpr int kLevelWidth = 9;
@@ -80,6 +82,34 @@ Finding AskForIdentity(const client::ClientOptions& options) {
   return CheckIdentity((*client)->CheckAccess(request));
 }
 
+// A message that fails is in flight or waits for its next attempt, and it has been due for long. So
+// the oldest messages of the topics that have such messages are enough.
+absl::Status CheckMessages(const client::ClientOptions& options,
+                           const std::vector<v1::Subscription>& subscriptions, Findings* all) {
+  const auto client = client::Client::Create(options);
+  if (!client.ok()) return client.status();
+  std::set<std::string> topics;
+  for (const v1::Subscription& subscription : subscriptions) {
+    const v1::SubscriptionCounts& counts = subscription.counts();
+    if (counts.delayed() + counts.in_flight() > 0) topics.insert(subscription.topic());
+  }
+  std::vector<v1::Message> messages;
+  for (const std::string& topic : topics) {
+    v1::ListRequest request;
+    request.set_topic(topic);
+    request.add_states(v1::Message::STATE_DUE);
+    request.add_states(v1::Message::STATE_IN_FLIGHT);
+    request.set_page_size(kMessagesMax);
+    const absl::StatusOr<v1::ListResponse> page = (*client)->List(request);
+    // The topic may have been deleted meanwhile.
+    if (absl::IsNotFound(page.status())) continue;
+    if (!page.ok()) return page.status();
+    messages.insert(messages.end(), page->messages().begin(), page->messages().end());
+  }
+  Append(CheckFailing(messages, subscriptions), all);
+  return absl::OkStatus();
+}
+
 // Looks at the counts of each subscription only if `info` says that there is something to find.
 absl::Status CheckAllTopics(const client::ClientOptions& options,
                             const v1::ServerInfoResponse& info, Findings* all) {
@@ -100,7 +130,9 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
     subscriptions.insert(subscriptions.end(), some->subscriptions().begin(),
                          some->subscriptions().end());
   }
-  if (info.counts().dead_letter_hops_refused() > 0 || info.counts().blocked() > 0) {
+  const v1::Counts& counts = info.counts();
+  if (counts.dead_letter_hops_refused() > 0 || counts.blocked() > 0 || counts.delayed() > 0 ||
+      counts.in_flight() > 0) {
     for (v1::Subscription& subscription : subscriptions) {
       v1::GetSubscriptionRequest get;
       get.set_topic(subscription.topic());
@@ -111,7 +143,7 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
   }
   Append(CheckTopics({page->topics().begin(), page->topics().end()}, subscriptions), all);
   Append(CheckHeldKeys(subscriptions), all);
-  return absl::OkStatus();
+  return CheckMessages(options, subscriptions, all);
 }
 
 absl::Status CheckAllRecurrences(const client::ClientOptions& options,

@@ -2,6 +2,7 @@
 #include "client/cli/findings.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -32,6 +33,7 @@ constexpr absl::Duration kCertificateMin = absl::Hours(21 * 24);
 constexpr absl::Duration kCertificateBad = absl::Hours(3 * 24);
 constexpr int64_t kOpenFilesMin = 20'000;
 constexpr int64_t kWaitingForKeyMax = 1'000;
+constexpr int kAttemptsMax = 9;
 
 Finding Ok(std::string check, std::string text) {
   return {.level = Level::kOk, .check = std::move(check), .text = std::move(text)};
@@ -365,6 +367,46 @@ Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {
                      " messages of ordering_key \"", key.ordering_key(), "\" wait for message ",
                      key.message_id()),
         absl::StrCat("See why it is not settled: duetime explain ", key.message_id(), ".")));
+  }
+  return all;
+}
+
+Findings CheckFailing(const std::vector<v1::Message>& messages,
+                      const std::vector<v1::Subscription>& subscriptions) {
+  struct Failing {
+    const v1::Message* worst;
+    int count = 0;
+  };
+  std::map<std::string, Failing> by_topic;
+  for (const v1::Message& message : messages) {
+    if (message.attempts() <= kAttemptsMax) continue;
+    Failing& failing = by_topic.try_emplace(message.topic(), Failing{&message}).first->second;
+    ++failing.count;
+    if (message.attempts() > failing.worst->attempts()) failing.worst = &message;
+  }
+  Findings all;
+  for (const auto& [topic, failing] : by_topic) {
+    const v1::Message& worst = *failing.worst;
+    std::string text = absl::StrCat("message ", worst.id(), " of ", topic, " was delivered ",
+                                    worst.attempts(), " times and is not settled");
+    if (!worst.ordering_key().empty()) {
+      const auto holds = [&](const v1::Subscription& subscription) {
+        return subscription.counts().longest_key().message_id() == worst.id();
+      };
+      const auto held = std::find_if(subscriptions.begin(), subscriptions.end(), holds);
+      absl::StrAppend(&text, "; it blocks its ordering_key \"", worst.ordering_key(), "\"");
+      if (held != subscriptions.end()) {
+        const v1::HeldKey& key = held->counts().longest_key();
+        absl::StrAppend(&text, ", for which ", key.on_disk() ? "more than " : "", key.waiting(),
+                        " messages wait");
+      }
+    }
+    if (failing.count > 1) absl::StrAppend(&text, "; ", failing.count - 1, " more like it");
+    all.push_back(Warning(
+        "failing", text,
+        absl::StrCat("See why: duetime explain ", worst.id(),
+                     ". Mend its handler, or end it: duetime cancel ", worst.id(),
+                     " --stop-redelivery; a max_attempts makes dead letters of such messages.")));
   }
   return all;
 }

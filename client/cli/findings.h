@@ -14,6 +14,7 @@
 #include "client/cpp/channel.h"
 #include "duetime/v1/access.pb.h"
 #include "duetime/v1/admin.pb.h"
+#include "duetime/v1/message.pb.h"
 #include "duetime/v1/recurrence.pb.h"
 
 namespace duetime::cli {
@@ -59,6 +60,11 @@ Findings CheckRecurrences(const v1::ServerInfoResponse& info,
 
 // The subscriptions, with their counts. A key of a few messages is work as usual, and no finding.
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions);
+
+// Messages that are due, of these subscriptions: those that were delivered often and are not
+// settled. At most one finding for each topic.
+Findings CheckFailing(const std::vector<v1::Message>& messages,
+                      const std::vector<v1::Subscription>& subscriptions);
 
 // ---- Facts of this machine.
 

@@ -151,6 +151,52 @@ TEST(FindingsTest, AnOrderingKeyThatManyWaitFor) {
   }
 }
 
+TEST(FindingsTest, AMessageThatWasDeliveredOften) {
+  const auto message = [](const std::string& fields) {
+    return ParseProto<v1::Message>("topic: 't' " + fields);
+  };
+  const auto holding = [](const std::string& key) {
+    return ParseProto<v1::Subscription>("topic: 't' name: 's' counts { longest_key { " + key +
+                                        " } }");
+  };
+  struct Case {
+    std::vector<v1::Message> messages;
+    std::string key;
+    // Empty: no finding.
+    std::string text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{}, "", ""},
+           {{message("id: 'm' attempts: 9")}, "", ""},
+           {{message("id: 'm' attempts: 10")},
+            "",
+            "message m of t was delivered 10 times and is not settled"},
+           {{message("id: 'l' attempts: 12"), message("id: 'm' attempts: 14"),
+             message("id: 'n' attempts: 9")},
+            "",
+            "message m of t was delivered 14 times and is not settled; 1 more like it"},
+           {{message("id: 'm' attempts: 10 ordering_key: 'k'")},
+            "message_id: 'l' waiting: 7",
+            "message m of t was delivered 10 times and is not settled; it blocks its ordering_key "
+            "\"k\""},
+           {{message("id: 'm' attempts: 10 ordering_key: 'k'")},
+            "message_id: 'm' waiting: 7",
+            "message m of t was delivered 10 times and is not settled; it blocks its ordering_key "
+            "\"k\", for which 7 messages wait"},
+           {{message("id: 'm' attempts: 10 ordering_key: 'k'")},
+            "message_id: 'm' waiting: 7 on_disk: true",
+            "message m of t was delivered 10 times and is not settled; it blocks its ordering_key "
+            "\"k\", for which more than 7 messages wait"},
+       }) {
+    const Findings all = CheckFailing(c.messages, {holding(c.key)});
+    ASSERT_EQ(all.size(), c.text.empty() ? 0u : 1u);
+    if (all.empty()) continue;
+    EXPECT_EQ(all[0].text, c.text);
+    EXPECT_EQ(Remarks(all), std::vector<std::string>{"failing: warning"});
+    EXPECT_THAT(all[0].advice, HasSubstr("duetime explain m"));
+  }
+}
+
 TEST(FindingsTest, TheDisk) {
   constexpr int64_t kGib = int64_t{1} << 30;
   const auto syncs = [](int64_t ms) {
@@ -233,6 +279,36 @@ TEST(FindingsTest, TheIdentityOfTheClient) {
 }
 
 using DoctorTest = CommandsTest;
+
+TEST_F(DoctorTest, LooksAtTheOldestMessagesOfTopicsThatDeliver) {
+  server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>([](const auto&, auto* response) {
+    *response = ParseProto<v1::ServerInfoResponse>(kGoodInfo);
+    response->mutable_counts()->set_delayed(1);
+    *response->mutable_server_time() = client::ToProto(absl::Now());
+    return grpc::Status::OK;
+  });
+  Answer<v1::ListTopicsRequest, v1::ListTopicsResponse>(
+      "topics { name: 'a' } topics { name: 'b' }");
+  server_.On<v1::ListSubscriptionsRequest, v1::ListSubscriptionsResponse>(
+      [](const auto& request, auto* response) {
+        response->add_subscriptions()->set_topic(request.topic());
+        return grpc::Status::OK;
+      });
+  server_.On<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>(
+      [](const auto& request, auto* response) {
+        response->mutable_subscription()->set_topic(request.topic());
+        response->mutable_subscription()->mutable_counts()->set_delayed(request.topic() == "b");
+        return grpc::Status::OK;
+      });
+  Answer<v1::ListRequest, v1::ListResponse>("messages { topic: 'b' id: 'm' attempts: 11 }");
+  Refuse<v1::CheckAccessRequest>(grpc::StatusCode::FAILED_PRECONDITION, "ACCESS_CONTROL_OFF");
+  EXPECT_THAT(Out("doctor"),
+              HasSubstr("warning  failing     message m of b was delivered 11 times"));
+  const auto lists = server_.Seen<v1::ListRequest>();
+  ASSERT_EQ(lists.size(), 1u);
+  EXPECT_EQ(lists[0].topic(), "b");
+  EXPECT_THAT(lists[0].states(), ElementsAre(v1::Message::STATE_DUE, v1::Message::STATE_IN_FLIGHT));
+}
 
 TEST_F(DoctorTest, ExitCodes) {
   server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>([](const auto&, auto* response) {
