@@ -111,12 +111,14 @@ std::vector<Knob> StorageKnobs() {
 std::vector<Knob> NetworkKnobs() {
   return {
       Text("listen", kNetwork,
-           "Addresses for gRPC: host:port or unix:/path. May be given several times. Port 0: the "
-           "system chooses a port.",
+           "Addresses for gRPC: host:port or unix:/path. May be given several times. A name stands "
+           "for all its addresses. Port 0: the system chooses a port.",
            [](auto& c) { return &c.server.listen; }),
-      Text("metrics_listen", kNetwork,
-           "Address for Prometheus metrics over plain HTTP (/metrics). Empty: no metrics.",
-           [](auto& c) { return &c.metrics.listen; }),
+      Text(
+          "metrics_listen", kNetwork,
+          "Address for Prometheus metrics over plain HTTP (/metrics), host:port. A name stands for "
+          "all its addresses. Empty: no metrics.",
+          [](auto& c) { return &c.metrics.listen; }),
       Text("metrics_insecure_nonloopback", kNetwork,
            "Allow other machines to reach metrics_listen. Its answers are not encrypted, name no "
            "topic and hold no payload.",

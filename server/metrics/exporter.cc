@@ -5,15 +5,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace duetime::metrics {
-namespace {
-
-constexpr char kLocalhost[] = "localhost:";
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions& options,
                                                           std::shared_ptr<Collector> collector,
@@ -21,15 +16,8 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
   for (auto* const trouble : {&troubles.not_ready, &troubles.not_in_cell, &troubles.not_healthy}) {
     if (*trouble == nullptr) *trouble = [] { return std::string(); };
   }
-  const std::string& listen = options.listen;
-  // The page server takes numeric addresses only.
-  std::string address = listen;
-  if (absl::StartsWith(listen, kLocalhost)) {
-    address = absl::StrCat("127.0.0.1:", listen.substr(sizeof(kLocalhost) - 1));
-  }
-  std::string host = address.substr(0, address.rfind(':'));
   auto server = PageServer::Start({
-      .address = std::move(address),
+      .address = options.listen,
       .path = "/metrics",
       .connections_max = options.connections_max,
       .probes = {{.path = "/healthz", .trouble = std::move(troubles.not_healthy)},
@@ -40,10 +28,10 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
       .on_cut = [collector = std::move(collector)] { collector->CountCut(); },
   });
   if (!server.ok()) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on metrics_listen = ", listen, ": ",
-                                               server.status().message()));
+    return absl::UnavailableError(absl::StrCat("cannot listen on metrics_listen = ", options.listen,
+                                               ": ", server.status().message()));
   }
-  return std::unique_ptr<Exporter>(new Exporter(std::move(host), *std::move(server)));
+  return std::unique_ptr<Exporter>(new Exporter(*std::move(server)));
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
@@ -52,6 +40,6 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
   return Start(options, std::move(collector), std::move(troubles));
 }
 
-std::string Exporter::address() const { return absl::StrCat(host_, ":", port()); }
+std::string Exporter::address() const { return absl::StrJoin(server_->addresses(), ","); }
 
 }  // namespace duetime::metrics

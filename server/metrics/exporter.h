@@ -42,14 +42,12 @@ class Exporter {
 
   // The port in use. The system chose it if `listen` has port 0.
   uint16_t port() const { return server_->port(); }
-  // `listen` with that port.
+  // The bound addresses with that port, separated by commas.
   std::string address() const;
 
  private:
-  Exporter(std::string host, std::unique_ptr<PageServer> server)
-      : host_(std::move(host)), server_(std::move(server)) {}
+  explicit Exporter(std::unique_ptr<PageServer> server) : server_(std::move(server)) {}
 
-  const std::string host_;
   const std::unique_ptr<PageServer> server_;
 };
 

@@ -9,7 +9,8 @@
 namespace duetime::metrics {
 
 struct ExporterOptions {
-  // host:port with a numeric host or localhost; port 0 lets the system choose. Empty: no metrics.
+  // host:port. A name stands for all its addresses; port 0 lets the system choose. Empty: no
+  // metrics.
   std::string listen = "127.0.0.1:7789";
   // Allows an address that other machines can reach.
   bool insecure_nonloopback = false;

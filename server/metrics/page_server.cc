@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -15,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "server/base/bound_port.h"
 #include "server/base/check.h"
 #include "server/base/clock.h"
 
@@ -31,10 +30,6 @@ constexpr int kListenBacklog = 128;
 constexpr uint64_t kAcceptPauseMs = 100;
 
 uint64_t NowMs() { return base::ReadMicros() / 1'000; }
-
-absl::Status ListenError(const char* what, int error) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::system_category().message(error)));
-}
 
 std::string Answer(const char* status, absl::string_view body) {
   return absl::StrCat("HTTP/1.1 ", status,
@@ -55,30 +50,19 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(Options options) {
 absl::Status PageServer::Listen() {
   const std::string& address = options_.address;
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return absl::UnavailableError("no port");
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > UINT16_MAX) {
+    return absl::UnavailableError("no port");
+  }
   const std::string host(absl::StripPrefix(absl::StripSuffix(address.substr(0, colon), "]"), "["));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-      error != 0) {
-    return absl::UnavailableError(gai_strerror(error));
-  }
-  listen_fd_ = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int on = 1;
-  int error = 0;
-  if (listen_fd_ < 0 || setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      bind(listen_fd_, found->ai_addr, found->ai_addrlen) != 0 ||
-      listen(listen_fd_, kListenBacklog) != 0) {
-    error = errno;
-  }
-  freeaddrinfo(found);
-  if (error != 0) return ListenError("bind", error);
-  port_ = base::BoundPort(listen_fd_);
+  auto opened = base::ListenOn(host, static_cast<uint16_t>(port), kListenBacklog);
+  if (!opened.ok()) return opened.status();
+  sockets_ = *std::move(opened);
   std::array<int, 2> fds{-1, -1};
-  if (pipe2(fds.data(), O_CLOEXEC) != 0) return ListenError("pipe", errno);
+  if (pipe2(fds.data(), O_CLOEXEC) != 0) {
+    return absl::UnavailableError(absl::StrCat("pipe: ", std::system_category().message(errno)));
+  }
   stop_read_fd_ = fds[0];
   stop_write_fd_ = fds[1];
   return absl::OkStatus();
@@ -89,7 +73,13 @@ PageServer::~PageServer() {
   if (thread_.joinable()) thread_.join();
   for (const Connection& connection : connections_) close(connection.fd);
   if (stop_read_fd_ >= 0) close(stop_read_fd_);
-  if (listen_fd_ >= 0) close(listen_fd_);
+  for (const base::ListenSocket& socket : sockets_) close(socket.fd);
+}
+
+std::vector<std::string> PageServer::addresses() const {
+  std::vector<std::string> addresses;
+  for (const base::ListenSocket& socket : sockets_) addresses.push_back(socket.address);
+  return addresses;
 }
 
 void PageServer::Run() {
@@ -103,7 +93,9 @@ bool PageServer::Wait() {
   const bool accepting = before_ms >= accept_from_ms_;
   std::vector<pollfd> polled;
   polled.push_back({.fd = stop_read_fd_, .events = POLLIN, .revents = 0});
-  polled.push_back({.fd = accepting ? listen_fd_ : -1, .events = POLLIN, .revents = 0});
+  for (const base::ListenSocket& socket : sockets_) {
+    polled.push_back({.fd = accepting ? socket.fd : -1, .events = POLLIN, .revents = 0});
+  }
   uint64_t wake_ms = accepting ? UINT64_MAX : accept_from_ms_;
   for (const Connection& connection : connections_) {
     const auto events = static_cast<int16_t>(connection.answer == nullptr ? POLLIN : POLLOUT);
@@ -120,20 +112,22 @@ bool PageServer::Wait() {
   const uint64_t now_ms = NowMs();
   page_ = nullptr;
   for (size_t i = 0; i < connections_.size(); ++i) {
-    if (polled[i + 2].revents != 0) Advance(now_ms, &connections_[i]);
+    if (polled[1 + sockets_.size() + i].revents != 0) Advance(now_ms, &connections_[i]);
     if (!connections_[i].over && now_ms >= connections_[i].deadline_ms) Cut(&connections_[i]);
   }
   std::erase_if(connections_, [](const Connection& connection) {
     if (connection.over) close(connection.fd);
     return connection.over;
   });
-  if (polled[1].revents != 0) Accept(now_ms);
+  for (size_t i = 0; i < sockets_.size(); ++i) {
+    if (polled[1 + i].revents != 0) Accept(sockets_[i].fd, now_ms);
+  }
   return true;
 }
 
-void PageServer::Accept(uint64_t now_ms) {
+void PageServer::Accept(int listen_fd, uint64_t now_ms) {
   for (size_t accepted = 0; accepted < options_.connections_max; ++accepted) {
-    const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = accept4(listen_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
         accept_from_ms_ = now_ms + kAcceptPauseMs;

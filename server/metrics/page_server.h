@@ -16,6 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "server/base/listen_sockets.h"
+
 namespace duetime::metrics {
 
 // Answers GET of one page and of some probes, from one thread that never waits for a single
@@ -28,7 +30,7 @@ namespace duetime::metrics {
 class PageServer {
  public:
   struct Options {
-    // host:port with a numeric host; port 0 lets the system choose.
+    // host:port. A name stands for all its addresses; port 0 lets the system choose.
     std::string address = {};
     std::string path = {};
     size_t connections_max = 64;
@@ -57,7 +59,9 @@ class PageServer {
   PageServer& operator=(const PageServer&) = delete;
 
   // The port in use.
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return sockets_.front().port; }
+  // The bound addresses with that port.
+  std::vector<std::string> addresses() const;
 
  private:
   struct Connection {
@@ -75,7 +79,7 @@ class PageServer {
   void Run();
   // Waits until there is something to do. Returns false if the server must stop.
   bool Wait();
-  void Accept(uint64_t now_ms);
+  void Accept(int listen_fd, uint64_t now_ms);
   // Reads and writes what the connection allows now.
   void Advance(uint64_t now_ms, Connection* connection);
   void Read(uint64_t now_ms, Connection* connection);
@@ -84,8 +88,8 @@ class PageServer {
   void Cut(Connection* connection);
 
   const Options options_;
-  int listen_fd_ = -1;
-  uint16_t port_ = 0;
+  // Constant while the thread runs.
+  std::vector<base::ListenSocket> sockets_;
   // A pipe. The thread stops at its end of file.
   int stop_read_fd_ = -1;
   int stop_write_fd_ = -1;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "server/base/bound_port.h"
 #include "server/base/check.h"
+#include "server/base/listen_sockets.h"
 #include "server/rpc/connection_cuts.h"
 
 namespace duetime::rpc {
@@ -139,34 +138,15 @@ absl::Status Listener::AddUnix(const std::string& path) {
 }
 
 absl::Status Listener::AddTcp(const std::string& host, uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  const std::string shown = v6 ? absl::StrCat("[", host, "]") : host;
-  const std::string name = absl::StrCat(shown, ":", port);
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
-      error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", name, ": ", gai_strerror(error)));
+  absl::StatusOr<std::vector<base::ListenSocket>> opened = base::ListenOn(host, port, kBacklog);
+  if (!opened.ok()) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", base::HostAndPort(host, port),
+                                               ": ", opened.status().message()));
   }
-  // Use only the first address of a name, so that "localhost" is one socket, not two.
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int on = 1;
-  int error = 0;
-  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, kBacklog) != 0) {
-    error = errno;
+  for (base::ListenSocket& socket : *opened) {
+    sockets_.push_back({.fd = socket.fd, .unix_path = ""});
+    bound_.push_back(std::move(socket.address));
   }
-  freeaddrinfo(found);
-  if (error != 0) {
-    if (fd >= 0) close(fd);
-    return SocketError(name, "bind", error);
-  }
-  sockets_.push_back({.fd = fd, .unix_path = ""});
-  bound_.push_back(absl::StrCat(shown, ":", base::BoundPort(fd)));
   return absl::OkStatus();
 }
 

@@ -32,8 +32,8 @@ class Listener {
  public:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-  // Binds and listens. An error names the address and the reason. An address that is not on this
-  // machine's loopback needs `allow_nonlocal`.
+  // Binds and listens; a name stands for all its addresses. An error names the address and the
+  // reason. An address that is not on this machine's loopback needs `allow_nonlocal`.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::vector<std::string>& addresses,
                                                         bool allow_nonlocal,
                                                         const ConnectionTable::Limits& limits);
@@ -47,7 +47,8 @@ class Listener {
   // Closes the sockets; connections live on. Idempotent.
   void Stop();
 
-  // The bound addresses in the order of Open, with the port that the system chose for port 0.
+  // The bound addresses in the order of Open, with the port that the system chose for port 0. A
+  // name is replaced by its addresses.
   const std::vector<std::string>& addresses() const { return bound_; }
   // The number of open connections, about half a second old.
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }

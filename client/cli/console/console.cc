@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "client/cli/console/assets.h"
 #include "client/cli/console/connection_limits.h"
@@ -21,6 +22,7 @@
 #include "client/cli/show.h"
 #include "client/cli/signals.h"
 #include "client/cpp/channel.h"
+#include "server/base/listen_sockets.h"
 
 namespace duetime::cli {
 namespace {
@@ -113,7 +115,7 @@ absl::StatusOr<std::unique_ptr<httplib::Server>> MakeServer(const ConsoleOptions
   return server;
 }
 
-// Binds the socket; completes the port.
+// Listens on one address; completes the port.
 absl::Status Bind(ConsoleAddress* listen, httplib::Server* server) {
   // Not the library's options, with which a second console would listen on the same port.
   server->set_socket_options([](socket_t socket) {
@@ -132,10 +134,41 @@ absl::Status Bind(ConsoleAddress* listen, httplib::Server* server) {
       absl::StrCat("cannot listen on ", listen->Text(), ": is another program using the port?"));
 }
 
+// One server of the library for each address, because each has one socket.
+struct Listeners {
+  std::vector<std::unique_ptr<httplib::Server>> servers;
+  // "127.0.0.1:7790", "[::1]:7790".
+  std::vector<std::string> addresses;
+};
+
+// Listens on all addresses of `options->listen`; completes its port.
+absl::StatusOr<Listeners> Listen(ConsoleOptions* options) {
+  const auto addresses = base::AddressesOf(options->listen.host);
+  if (!addresses.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options->listen.Text(),
+                                                      ": ", addresses.status().message()));
+  }
+  Listeners listeners;
+  for (const std::string& host : *addresses) {
+    absl::StatusOr<std::unique_ptr<httplib::Server>> server = MakeServer(*options);
+    if (!server.ok()) return server.status();
+    ConsoleAddress address{.host = host, .port = options->listen.port};
+    if (absl::Status status = Bind(&address, server->get()); !status.ok()) return status;
+    options->listen.port = address.port;
+    listeners.servers.push_back(*std::move(server));
+    listeners.addresses.push_back(address.Text());
+  }
+  return listeners;
+}
+
 // The values of Host that mean this console. The first is the address to show.
-std::vector<std::string> HostsOf(const ConsoleOptions& options) {
+std::vector<std::string> HostsOf(const ConsoleOptions& options,
+                                 const std::vector<std::string>& addresses) {
   std::vector<std::string> hosts = options.public_hosts;
-  if (!options.listen.IsWildcard()) hosts.insert(hosts.begin(), options.listen.Text());
+  if (!options.listen.IsWildcard()) {
+    hosts.insert(hosts.begin(), options.listen.Text());
+    hosts.insert(hosts.end(), addresses.begin(), addresses.end());
+  }
   if (options.listen.IsLoopback()) hosts.push_back(absl::StrCat("localhost:", options.listen.port));
   return hosts;
 }
@@ -156,24 +189,27 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   }
 
   const Site site(settings, *std::move(assets), options->metrics, *channel, login.get());
-  absl::StatusOr<std::unique_ptr<httplib::Server>> server = MakeServer(*options);
-  if (!server.ok()) return server.status();
-  if (absl::Status status = Bind(&options->listen, server->get()); !status.ok()) return status;
-  const std::vector<std::string> hosts = HostsOf(*options);
+  absl::StatusOr<Listeners> listeners = Listen(&*options);
+  if (!listeners.ok()) return listeners.status();
+  const std::vector<std::string> hosts = HostsOf(*options, listeners->addresses);
   const HttpGate gate(std::string(options->scheme()), hosts);
-  (*server)->new_task_queue = NewTaskQueue;
-  (*server)->set_read_timeout(kRequestTimeoutSeconds);
-  (*server)->set_write_timeout(kRequestTimeoutSeconds);
-  site.Route(&gate, server->get());
-  std::thread listener([&server] { (*server)->listen_after_bind(); });
+  std::vector<std::thread> threads;
+  for (const auto& server : listeners->servers) {
+    server->new_task_queue = NewTaskQueue;
+    server->set_read_timeout(kRequestTimeoutSeconds);
+    server->set_write_timeout(kRequestTimeoutSeconds);
+    site.Route(&gate, server.get());
+    threads.emplace_back([&server] { server->listen_after_bind(); });
+  }
+  const std::string on = absl::StrJoin(listeners->addresses, ", ");
   Print(absl::StrCat("console of ", settings.server.target, ": ", options->scheme(), hosts.front(),
-                     "/\n"));
+                     "/", on == hosts.front() ? "" : absl::StrCat(" on ", on), "\n"));
   // A program that waits for the address reads it from a pipe.
   std::fflush(stdout);
   while (signals.Wait(absl::Hours(1)) == 0) {
   }
-  (*server)->stop();
-  listener.join();
+  for (const auto& server : listeners->servers) server->stop();
+  for (std::thread& thread : threads) thread.join();
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 
 #include "server/base/ip_address.h"
+#include "server/base/listen_sockets.h"
 
 namespace duetime::cli {
 namespace {
@@ -19,12 +20,9 @@ constexpr int kPortMax = 65'535;
 
 }  // namespace
 
-std::string ConsoleAddress::Text() const {
-  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
-                                      : absl::StrCat(host, ":", port);
-}
+std::string ConsoleAddress::Text() const { return base::HostAndPort(host, port); }
 
-bool ConsoleAddress::IsLoopback() const { return base::IsLoopback(host); }
+bool ConsoleAddress::IsLoopback() const { return host == "localhost" || base::IsLoopback(host); }
 
 bool ConsoleAddress::IsWildcard() const {
   in_addr v4{};
@@ -45,7 +43,7 @@ absl::StatusOr<ConsoleAddress> ReadConsoleAddress(const std::string& option,
         absl::StrCat(option, " is host:port, such as 127.0.0.1:7790"));
   }
   if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) host = "";
-  address.host = host == "localhost" ? "127.0.0.1" : std::string(host);
+  address.host = std::string(host);
   return address;
 }
 

@@ -25,7 +25,7 @@ struct ConsoleAddress {
   bool IsWildcard() const;
 };
 
-// Reads "host:port", with brackets around an address of IPv6. "localhost" becomes 127.0.0.1.
+// Reads "host:port", with brackets around an address of IPv6.
 // INVALID_ARGUMENT with the name of the option.
 absl::StatusOr<ConsoleAddress> ReadConsoleAddress(const std::string& option,
                                                   absl::string_view text);

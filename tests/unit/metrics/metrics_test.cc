@@ -258,6 +258,7 @@ TEST_F(MetricsTest, TheDocumentListsExactlyWhatIsExported) {
 TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
   const auto exporter = Exporter::Start({.listen = "localhost:0"}, collector_);
   ASSERT_TRUE(exporter.ok()) << exporter.status();
+  EXPECT_THAT((*exporter)->address(), HasSubstr(absl::StrCat("127.0.0.1:", (*exporter)->port())));
   const std::string response = HttpGet((*exporter)->port(), "/metrics");
   EXPECT_THAT(response, ::testing::StartsWith("HTTP/1.1 200 OK"));
   EXPECT_THAT(response, HasSubstr("# TYPE duetime_due_backlog gauge"));
