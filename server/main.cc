@@ -3,10 +3,12 @@
 // duetimed.
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <sys/stat.h>
 
 #include "absl/synchronization/mutex.h"
 
+#include "server/base/standard_output.h"
 #include "server/config/load.h"
 #include "server/main_gateway.h"
 #include "server/main_into_cell.h"
@@ -17,14 +19,22 @@
 #include "server/runtime/signals.h"
 
 int main(int argc, char** argv) {
+  duetime::base::PrepareOutput();
   // In Debian's debug build of abseil, a mutex would look for deadlocks under a process-wide lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   duetime::config::Loaded loaded = duetime::config::Load(argc, argv);
   duetime::DoOffline(&loaded);
   if (!loaded.run) {
     const bool failed = loaded.exit_code != duetime::config::ExitCode::kStopped;
-    std::fputs(loaded.output.c_str(), failed ? stderr : stdout);
-    return static_cast<int>(loaded.exit_code);
+    if (failed) {
+      std::fputs(loaded.output.c_str(), stderr);
+    } else {
+      duetime::base::WriteOutput(loaded.output);
+    }
+    const absl::Status written = duetime::base::CloseOutput();
+    if (written.ok()) return static_cast<int>(loaded.exit_code);
+    std::fprintf(stderr, "duetimed: %s\n", std::string(written.message()).c_str());
+    return static_cast<int>(duetime::config::ExitCode::kDiskError);
   }
   umask(0077);
   // A move into a cell may be stopped at any time.

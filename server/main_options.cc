@@ -2,7 +2,6 @@
 #include "server/main_options.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <spdlog/spdlog.h>
 #include <string>
@@ -17,6 +16,7 @@
 #include "absl/time/time.h"
 
 #include "server/access/access_control.h"
+#include "server/base/standard_output.h"
 #include "server/cell/roster.h"
 #include "server/config/knobs.h"
 #include "server/config/version.h"
@@ -60,11 +60,7 @@ void Verify(config::Loaded* loaded) {
 }
 
 config::ExitCode Repair(const config::Loaded& loaded) {
-  const auto print = [](absl::string_view line) {
-    std::fwrite(line.data(), 1, line.size(), stdout);
-    std::fputc('\n', stdout);
-    std::fflush(stdout);
-  };
+  const auto print = [](absl::string_view line) { base::WriteOutput(absl::StrCat(line, "\n")); };
   const uint64_t now_ms = runtime::SystemClock(loaded.config.clock).Read().wall_ms;
   bool written = false;
   const absl::Status status = storage::RepairDirectory(loaded.repair_dir, loaded.into_dir, now_ms,

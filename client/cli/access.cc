@@ -104,12 +104,13 @@ ExitCode CreateToken(const Settings& settings, const Input& input) {
   token.set_id(token.sha256().substr(0, kIdBytes));
   *token.mutable_created() = client::ToProto(absl::Now());
   *file->add_tokens() = token;
+  // A token in the file that nobody has seen would be valid until somebody finds it.
+  if (!Print(absl::StrCat(text, "\n"))) return kNotWritten;
   if (const absl::Status status = WriteTokenFile(path, *file); !status.ok()) {
     return Fail(settings, status);
   }
   PrintError(absl::StrCat("token ", token.id(), " of ", token.name(),
                           "; it is shown this once, and the file holds only its hash\n"));
-  Print(absl::StrCat(text, "\n"));
   return kDone;
 }
 

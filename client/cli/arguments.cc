@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <list>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "client/cli/console/console.h"
 #include "client/cli/guide.h"
 #include "client/cli/options.h"
+#include "client/cli/show.h"
 #include "client/cli/suggest.h"
 
 namespace duetime::cli {
@@ -139,7 +141,9 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
   try {
     app.parse(std::move(words));
   } catch (const CLI::Success& help) {
-    app.exit(help);
+    std::ostringstream out;
+    app.exit(help, out);
+    Print(out.str());
     return kDone;
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "duetime: %s\n", UsageErrorText(app, error.what()).c_str());

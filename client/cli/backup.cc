@@ -3,7 +3,6 @@
 // The command backup.
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -234,9 +233,6 @@ ExitCode RunBackup(const Settings& settings, const Input& input) {
   patient.deadline = std::max(settings.deadline, kDeadlineMin);
   return With<AdminClient>(patient, [&](AdminClient* client) {
     const Signals signals;
-    // A reader of standard output that goes away is an error of a write, so that the server hears
-    // of it.
-    std::signal(SIGPIPE, SIG_IGN);
     const absl::StatusOr<v1::Backup> backup = client->StartBackup({});
     if (!backup.ok()) return Fail(settings, backup.status());
     return StoreBackup(settings, input, *backup, &signals, client);

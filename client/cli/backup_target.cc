@@ -25,8 +25,10 @@
 
 #include "client/cli/directory_lock.h"
 #include "client/cli/sha256.h"
-#include "client/cli/write_all.h"
+#include "client/cli/show.h"
 #include "duetime/v1/backup.pb.h"
+#include "server/base/standard_output.h"
+#include "server/base/write_all.h"
 
 namespace duetime::cli {
 namespace {
@@ -43,7 +45,11 @@ absl::Status BackupError(absl::string_view what, const std::string& path, int er
 }
 
 absl::Status WriteTo(int fd, const std::string& path, absl::string_view bytes) {
-  return WriteAll(fd, bytes) ? absl::OkStatus() : BackupError("write", path, errno);
+  return base::WriteAll(fd, bytes) ? absl::OkStatus() : BackupError("write", path, errno);
+}
+
+absl::Status WriteToStdout(absl::string_view bytes) {
+  return Print(bytes) ? absl::OkStatus() : base::OutputStatus();
 }
 
 absl::Status SyncPath(const std::string& path) {
@@ -233,29 +239,26 @@ class TarTarget final : public BackupTarget {
     for (const char byte : header) sum += static_cast<unsigned char>(byte);
     put(148, absl::StrFormat("%06o", sum));
     header[154] = '\0';
-    return WriteTo(STDOUT_FILENO, kPlace, header);
+    return WriteToStdout(header);
   }
 
   absl::Status Write(absl::string_view bytes) override {
     left_ -= static_cast<int64_t>(bytes.size());
     if (left_ < 0) return absl::InternalError("the server sends more bytes than it said");
-    return WriteTo(STDOUT_FILENO, kPlace, bytes);
+    return WriteToStdout(bytes);
   }
 
   absl::Status End() override {
     if (left_ != 0) return absl::InternalError("the server sends fewer bytes than it said");
-    return WriteTo(STDOUT_FILENO, kPlace, std::string(padding_, '\0'));
+    return WriteToStdout(std::string(padding_, '\0'));
   }
 
-  absl::Status Finish() override {
-    return WriteTo(STDOUT_FILENO, kPlace, std::string(2 * kBlock, '\0'));
-  }
+  absl::Status Finish() override { return WriteToStdout(std::string(2 * kBlock, '\0')); }
 
   std::string place() const override { return ""; }
 
  private:
   static constexpr int64_t kBlock = 512;
-  static constexpr char kPlace[] = "standard output";
 
   const std::string name_;
   int64_t left_ = 0;

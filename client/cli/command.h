@@ -34,6 +34,8 @@ enum ExitCode : int {
   kNotAsWished = 3,
   // There was no server, or no answer in time. The server may have executed the request.
   kNoAnswer = 4,
+  // Standard output could not be written. The server may have executed the request.
+  kNotWritten = 5,
   // SIGINT ended a command that was at work.
   kInterrupted = 130,
 };
@@ -79,8 +81,9 @@ struct Input {
 struct Action {
   // The type of the request; null if there is none.
   const Message* request = nullptr;
-  // Talks to the server, prints the result to stdout and errors to stderr. Empty: the command only
-  // groups others.
+  // Talks to the server, prints the result by Print and errors to stderr. What the result confirms,
+  // such as a received message or a new token, counts only once it is written. Empty: the command
+  // only groups others.
   std::function<ExitCode(const Settings&, const Input&)> run{};
   // Completes the input where rows do not suffice. INVALID_ARGUMENT with a text for people if the
   // options contradict each other.

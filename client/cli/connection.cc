@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "client/cli/write_all.h"
 #include "client/cpp/convert.h"
+#include "server/base/write_all.h"
 
 namespace duetime::cli {
 namespace {
@@ -190,7 +190,7 @@ absl::Status WriteContexts(const ContextFile& file) {
   std::string draft = path.string() + ".XXXXXX";
   const int out = mkstemp(draft.data());
   if (out < 0) return CannotWrite(path, std::generic_category().message(errno));
-  const bool written = WriteAll(out, text) && fsync(out) == 0;
+  const bool written = base::WriteAll(out, text) && fsync(out) == 0;
   const bool closed = close(out) == 0;
   if (written && closed && std::rename(draft.c_str(), path.c_str()) == 0) return absl::OkStatus();
   const std::string reason = std::generic_category().message(errno);

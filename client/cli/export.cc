@@ -164,9 +164,9 @@ class Exporter {
         next = std::async(std::launch::async, [&] { return client_->List(request); });
       }
       const absl::Status written = WritePage(*page);
-      at_.page_token = request.page_token();
       if (next.valid()) page = next.get();
       if (!written.ok()) return written;
+      at_.page_token = request.page_token();
       if (absl::Status noted = Note(/*now=*/false); !noted.ok()) return noted;
       ShowProgress();
       if (at_.page_token.empty()) return absl::OkStatus();
@@ -208,13 +208,15 @@ class Exporter {
       if (absl::Status added = Add(whole->message(), &lines); !added.ok()) return added;
     }
     if (file_name_.empty()) {
-      Print(lines);
-      return absl::OkStatus();
+      if (!Print(lines)) return base::OutputStatus();
+    } else if (!(file_ << lines << std::flush)) {
+      return absl::ResourceExhaustedError("cannot write the file " + file_name_);
     }
-    file_ << lines << std::flush;
+    const int64_t messages = std::count(lines.begin(), lines.end(), '\n');
     at_.bytes += std::ssize(lines);
-    return file_.good() ? absl::OkStatus()
-                        : absl::ResourceExhaustedError("cannot write the file " + file_name_);
+    at_.messages += messages;
+    at_.pass_messages += messages;
+    return absl::OkStatus();
   }
 
   absl::Status Add(const v1::Message& message, std::string* lines) {
@@ -241,8 +243,6 @@ class Exporter {
       }
     }
     absl::StrAppend(lines, line, "\n");
-    ++at_.messages;
-    ++at_.pass_messages;
     return absl::OkStatus();
   }
 
@@ -256,7 +256,8 @@ class Exporter {
     std::ofstream out(next, std::ios::binary);
     out << nlohmann::json(at_) << std::flush;
     std::error_code error;
-    std::filesystem::rename(next, ProgressName(), error);
+    // Half a note would end the export for good.
+    if (out.good()) std::filesystem::rename(next, ProgressName(), error);
     return out.good() && !error
                ? absl::OkStatus()
                : absl::ResourceExhaustedError("cannot write the file " + ProgressName());
@@ -287,12 +288,15 @@ class Exporter {
       std::error_code error;
       std::filesystem::remove(ProgressName(), error);
     }
+    const std::string totals =
+        settings_.json
+            ? absl::StrFormat("{\"messages\":%d,\"unreadable\":%d}\n", at_.messages, at_.unreadable)
+            : absl::StrFormat("exported %d messages in %.1f s\n", at_.messages, Seconds());
     // The lines of the messages have the standard output for themselves.
-    const auto print = file_name_.empty() ? PrintError : Print;
-    if (settings_.json) {
-      print(absl::StrFormat("{\"messages\":%d,\"unreadable\":%d}\n", at_.messages, at_.unreadable));
+    if (file_name_.empty()) {
+      PrintError(totals);
     } else {
-      print(absl::StrFormat("exported %d messages in %.1f s\n", at_.messages, Seconds()));
+      Print(totals);
     }
     if (at_.pass == kPassesMax && at_.pass_messages > 0) {
       PrintError("duetime: messages still change; some that were moved may be missing\n");

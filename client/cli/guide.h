@@ -27,6 +27,8 @@ inline constexpr char kExitCodes[] = R"(  0  done
      failed or was stopped; doctor: something is bad; bench: it was not
      completed
   4  no server, or no answer in time: the server may have done the work
+  5  standard output could not be written: the server may have done the work,
+     but pull, subscribe, export and token create keep what was not written
   130  ended by Ctrl-C during a long work; the last line says how far it is
 )";
 

@@ -157,11 +157,16 @@ ExitCode ScheduleMany(const Settings& settings, const v1::ScheduleRequest& reque
     // Without request ids: a load test measures the cost of messages, not of their ids.
     const auto results = client->ScheduleBatch(batch, client::Repeat::kNever);
     if (!results.ok()) return Fail(settings, results.status());
+    std::string lines;
+    absl::Status status;
     for (const absl::StatusOr<v1::ScheduleResponse>& result : *results) {
-      if (!result.ok()) return Fail(settings, result.status());
-      if (settings.json) Print(JsonLine(*result));
+      status = result.status();
+      if (!status.ok()) break;
+      if (settings.json) lines += JsonLine(*result);
       last = *result;
     }
+    if (!Print(lines)) return kNotWritten;
+    if (!status.ok()) return Fail(settings, status);
     done += batch.messages_size();
     progress.Show(absl::StrCat("scheduled ", done.load(), " of ", count, " messages"));
   }

@@ -2,7 +2,6 @@
 //
 // The commands that receive and settle: subscribe, pull, settle.
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,7 +109,11 @@ ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
     if (!refused_only || WasRefused(token, *result)) text += SettledText(token, *result);
   }
   if (settings.json) text = refused_only && !refused ? "" : JsonLine(result->answer);
-  refused_only ? PrintError(text) : Print(text);
+  if (refused_only) {
+    PrintError(text);
+  } else {
+    Print(text);
+  }
   return refused ? kNotAsWished : kDone;
 }
 
@@ -190,15 +193,18 @@ ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullReq
   }
   const absl::Time received = absl::Now();
   v1::SettleRequest settle;
+  std::vector<std::string> tokens;
   for (const v1::Delivery& delivery : answer->deliveries()) {
     const std::string text = DeliveryText(client::Delivery(delivery), received, settings.zone);
-    Print(settings.json ? JsonLine(delivery) : absl::StrCat(delivery.lease_token(), "  ", text));
-    settle.add_ack(delivery.lease_token());
+    const std::string& token = delivery.lease_token();
+    const bool printed =
+        Print(settings.json ? JsonLine(delivery) : absl::StrCat(token, "  ", text));
+    if (printed && !input.Has("--ack")) continue;
+    // Others get what was not written.
+    AddSettlement(token, printed ? Settlement::Ack() : Settlement::Release(), &settle);
+    tokens.push_back(token);
   }
-  std::fflush(stdout);
-  if (!input.Has("--ack")) return kDone;
-  return Settle(settings, settle, {settle.ack().begin(), settle.ack().end()},
-                /*refused_only=*/true, client);
+  return tokens.empty() ? kDone : Settle(settings, settle, tokens, /*refused_only=*/true, client);
 }
 
 }  // namespace

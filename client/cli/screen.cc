@@ -2,7 +2,6 @@
 #include "client/cli/screen.h"
 
 #include <csignal>
-#include <cstdio>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,15 +10,6 @@
 #include "client/cli/show.h"
 
 namespace duetime::cli {
-namespace {
-
-void Write(const std::string& text) {
-  Print(text);
-  std::fflush(stdout);
-}
-
-}  // namespace
-
 Screen::Screen() : has_keys_(isatty(STDIN_FILENO) != 0) {
   if (has_keys_) tcgetattr(STDIN_FILENO, &before_);
   Take();
@@ -34,18 +24,18 @@ void Screen::Take() {
     tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
   }
   // The other screen, no cursor, and long lines are cut.
-  Write("\033[?1049h\033[?25l\033[?7l");
+  Print("\033[?1049h\033[?25l\033[?7l");
 }
 
 void Screen::Return() {
-  Write("\033[?7h\033[?25h\033[?1049l");
+  Print("\033[?7h\033[?25h\033[?1049l");
   if (has_keys_) tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
 }
 
 void Screen::Draw(const std::string& text) {
   // Each line removes the rest of the line that was there. No screen is ever empty, so that none
   // flickers.
-  Write("\033[H" + absl::StrReplaceAll(text, {{"\n", "\033[K\n"}}) + "\033[J");
+  Print("\033[H" + absl::StrReplaceAll(text, {{"\n", "\033[K\n"}}) + "\033[J");
 }
 
 void Screen::Suspend() {

@@ -125,8 +125,15 @@ std::string TableText(const Rows& rows, const std::vector<const Message*>& messa
   return TableText(header, lines);
 }
 
-void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+bool Print(absl::string_view text) { return base::WriteOutput(text); }
 void PrintError(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+ExitCode EndOutput(bool json, ExitCode code) {
+  const absl::Status written = base::CloseOutput();
+  if (written.ok()) return code;
+  PrintError(json ? ErrorJson(written) : ErrorText(written, ""));
+  return kNotWritten;
+}
 
 std::string ReasonText(const absl::Status& error, absl::string_view server) {
   const client::ErrorInfo info = client::GetErrorInfo(error);
@@ -150,6 +157,7 @@ std::string ErrorText(const absl::Status& error, absl::string_view server) {
 }
 
 ExitCode Fail(const Settings& settings, const absl::Status& error) {
+  if (error == base::OutputStatus()) return kNotWritten;
   const std::string text =
       settings.json ? ErrorJson(error) : ErrorText(error, settings.server.target);
   constexpr absl::string_view kName = "duetime:";
@@ -172,7 +180,9 @@ bool ShowPage(const Settings& settings, const Message& page, const Rows& rows, b
     }
   }
   if (settings.json) {
-    for (const Message* item : items) Print(JsonLine(*item));
+    std::string lines;
+    for (const Message* item : items) lines += JsonLine(*item);
+    Print(lines);
   } else if (!items.empty()) {
     // Each page is a table of its own, because a long list is not held to find its widest cell.
     Print((first ? "" : "\n") + TableText(rows, items, settings.zone));

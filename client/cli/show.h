@@ -18,6 +18,7 @@
 #include "client/cli/json.h"
 #include "client/cpp/client_options.h"
 #include "client/cpp/pager.h"
+#include "server/base/standard_output.h"
 
 namespace duetime::cli {
 
@@ -42,9 +43,14 @@ std::string TableText(const Rows& rows, const google::protobuf::RepeatedPtrField
 // The time between two texts about the progress of a command.
 inline constexpr auto kBetweenReports = std::chrono::milliseconds(200);
 
-void Print(const std::string& text);
+// The only way to standard output. Returns false if this text or an earlier one could not be
+// written. The end of the program reports that, so a command only has to stop.
+bool Print(absl::string_view text);
 void PrintError(const std::string& text);
-// Prints the error and returns its exit code.
+// The exit code of a program whose command ended with `code`: kNotWritten, after an error on
+// stderr, if not all output was written. REQUIRES: called last in main.
+ExitCode EndOutput(bool json, ExitCode code);
+// Prints the error and returns its exit code. Leaves an error of the output to EndOutput.
 ExitCode Fail(const Settings& settings, const absl::Status& error);
 // The reason, the text, and when to try again. Names `server` if it gave no answer.
 std::string ReasonText(const absl::Status& error, absl::string_view server);
@@ -82,6 +88,7 @@ ExitCode ShowPages(const Settings& settings, const Request& request, bool all, c
     if (!page->has_value()) break;
     if (ShowPage(settings, **page, rows, empty)) empty = false;
     rest.set_next_page_token((*page)->next_page_token());
+    if (!base::OutputStatus().ok()) return kNotWritten;
   } while (all);
   ShowEndOfPages(settings, rest, rest.next_page_token(), empty);
   return kDone;

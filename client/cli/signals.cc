@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -85,7 +84,6 @@ void LastLine::End(int signal) const {
     // Removes a line of progress.
     PrintError(absl::StrCat(isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", text_(), "\n"));
   }
-  std::fflush(stdout);
   constexpr int kEndedBySignal = 128;
   _exit(kEndedBySignal + signal);
 }

@@ -3,11 +3,11 @@
 // The command subscribe.
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <pthread.h>
 #include <signal.h>
 #include <string>
 #include <time.h>
+#include <unistd.h>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,11 +33,13 @@ class Printer {
   // Several threads call Handle at once.
   client::Settlement Handle(const client::Delivery& delivery) const {
     if (quiet_) return settlement_;
-    // One call writes a line as a whole, also if several threads print.
-    Print(settings_.json ? JsonLine(delivery.proto())
-                         : DeliveryText(delivery, absl::Now(), settings_.zone));
-    std::fflush(stdout);
-    return settlement_;
+    if (Print(settings_.json ? JsonLine(delivery.proto())
+                             : DeliveryText(delivery, absl::Now(), settings_.zone))) {
+      return settlement_;
+    }
+    // Others get what was not written. The signal wakes RunSubscribe, which ends the command.
+    kill(getpid(), SIGTERM);
+    return client::Settlement::Release();
   }
 
  private:
@@ -123,7 +125,11 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
 
   const client::SubscriberCounts counts = (*subscriber)->counts();
   const std::string totals = settings.json ? CountsJson(counts) : CountsText(counts);
-  input.Has("--quiet") ? Print(totals) : PrintError(totals);
+  if (input.Has("--quiet")) {
+    Print(totals);
+  } else {
+    PrintError(totals);
+  }
   const absl::Status ended = (*subscriber)->status();
   if (!ended.ok()) return Fail(settings, ended);
   const bool too_few = input.Has("--max") && counts.delivered < input.Number("--max");

@@ -14,8 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 
-#include "client/cli/write_all.h"
 #include "client/cpp/convert.h"
+#include "server/base/write_all.h"
 
 namespace duetime::cli {
 namespace {
@@ -136,7 +136,7 @@ absl::Status WriteTokenFile(const std::string& path, const TokenFile& file) {
   if (fd < 0) return FileError("write", temporary);
   // Only root can, and only root needs to.
   if (existed && fchown(fd, before.st_uid, before.st_gid) != 0) errno = 0;
-  const bool written = WriteAll(fd, text) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+  const bool written = base::WriteAll(fd, text) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
   const absl::Status status = written ? absl::OkStatus() : FileError("write", temporary);
   close(fd);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) == 0) return status;

@@ -130,7 +130,7 @@ class Top {
 
   void Run() {
     absl::Time next = absl::Now() + view_.interval;
-    while (!ended_ && !signals_->Interrupted()) {
+    while (!ended_ && !signals_->Interrupted() && base::OutputStatus().ok()) {
       Draw();
       WaitForInput(next - absl::Now());
       if (absl::Now() < next) continue;

@@ -16,7 +16,7 @@ constexpr ExitCodeText kExitCodes[] = {
     {ExitCode::kNoStore, "the data directory is missing or empty, and --init was not given"},
     {ExitCode::kCannotListen, "an address cannot be bound"},
     {ExitCode::kInUse, "another process uses the data directory"},
-    {ExitCode::kDiskError, "a read, write or sync failed"},
+    {ExitCode::kDiskError, "a read, write or sync failed, also of standard output"},
     {ExitCode::kRestart, "the disk was full or descriptors ran out, and that is over: restart"},
     {ExitCode::kConfiguration, "the configuration is wrong, or does not fit the data directory"},
 };

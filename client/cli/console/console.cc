@@ -193,19 +193,23 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   if (!listeners.ok()) return listeners.status();
   const std::vector<std::string> hosts = HostsOf(*options, listeners->addresses);
   const HttpGate gate(std::string(options->scheme()), hosts);
-  std::vector<std::thread> threads;
   for (const auto& server : listeners->servers) {
     server->new_task_queue = NewTaskQueue;
     server->set_read_timeout(kRequestTimeoutSeconds);
     server->set_write_timeout(kRequestTimeoutSeconds);
     site.Route(&gate, server.get());
-    threads.emplace_back([&server] { server->listen_after_bind(); });
   }
   const std::string on = absl::StrJoin(listeners->addresses, ", ");
-  Print(absl::StrCat("console of ", settings.server.target, ": ", options->scheme(), hosts.front(),
-                     "/", on == hosts.front() ? "" : absl::StrCat(" on ", on), "\n"));
-  // A program that waits for the address reads it from a pipe.
-  std::fflush(stdout);
+  // Nobody can use a console whose address, perhaps with a port of its own, was not written.
+  if (!Print(absl::StrCat("console of ", settings.server.target, ": ", options->scheme(),
+                          hosts.front(), "/", on == hosts.front() ? "" : absl::StrCat(" on ", on),
+                          "\n"))) {
+    return absl::OkStatus();
+  }
+  std::vector<std::thread> threads;
+  for (const auto& server : listeners->servers) {
+    threads.emplace_back([&server] { server->listen_after_bind(); });
+  }
   while (signals.Wait(absl::Hours(1)) == 0) {
   }
   for (const auto& server : listeners->servers) server->stop();
