@@ -52,6 +52,8 @@ Rows MessageRows();
 // The rows of the options --late and --file, for the field `path`.
 Row LatePolicyRow(const std::string& path);
 Row PayloadFileRow(const std::string& path);
+// The flag with which a command takes times that IsLongPast.
+Row AllowPastRow(const std::string& help);
 
 std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone);
 // How a message has ended.

@@ -262,7 +262,8 @@ absl::StatusOr<std::unique_ptr<ImportSource>> OpenSource(const Settings& setting
   if (!file.ok()) return file.status();
   const absl::string_view plain = absl::StripSuffix(name, ".gz");
   if (input.Has("--csv") || input.Has("--column") || absl::EndsWith(plain, ".csv")) {
-    return ReadCsv(*std::move(file), input.List("--column"), settings.zone);
+    return ReadCsv(*std::move(file), input.List("--column"), settings.zone,
+                   input.Has("--allow-past"));
   }
   return ReadJsonLines(*std::move(file), input.Has("--text"));
 }
@@ -278,7 +279,8 @@ Command ImportCommand() {
       "names "
       "of the columns. They are\nthe names of the fields (also labels.NAME and attributes.NAME), "
       "or --column maps them. An empty cell\nsets nothing, a payload is text, and a time is a "
-      "number of seconds since 1970 or a time as on the command line.\nFiles may be compressed by "
+      "number of seconds since 1970, at most a day ago, or a time as on the command line.\nFiles "
+      "may be compressed by "
       "gzip.\n\nEach message gets a request id from its line and the line's number, unless it "
       "has one: to repeat\nan import within an hour makes no second message, not even for a "
       "message that has ended "
@@ -300,8 +302,8 @@ Command ImportCommand() {
        Row("", "--again",
            "Use new request ids, to schedule the messages of an earlier import once more",
            {Type(Row::Type::kFlag)}),
-       Row("", "--from-line", "Begin with this line (CSV: this row)",
-           {Type(Row::Type::kNumber), Range(1)}),
+       AllowPastRow("Take a number for a time more than a day ago, too; in CSV"),
+       Row("", "--from-line", "Begin with this line", {Type(Row::Type::kNumber), Range(1)}),
        Row("", "--dry-run", "Check every message and change nothing", {Type(Row::Type::kFlag)})},
       {.run = [](const Settings& settings, const Input& input) {
         const auto source = OpenSource(settings, input);

@@ -6,6 +6,7 @@
 #include <csv.h>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -20,6 +21,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "client/cli/row.h"
+#include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
 
@@ -28,10 +30,17 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// The mark of UTF-8 that some programs put before the first row.
-constexpr absl::string_view kMark = "\xEF\xBB\xBF";
 // More than any message may have.
 constexpr size_t kCellBytesMax = 64 << 20;
+
+// A zero byte ends the text for many programs, so it is in no text on purpose.
+absl::Status CheckNoZero(absl::string_view text, absl::string_view what) {
+  const size_t at = text.find('\0');
+  return at == absl::string_view::npos ? absl::OkStatus()
+                                       : absl::InvalidArgumentError(absl::StrCat(
+                                             what, " has a zero byte behind \"",
+                                             Printable(text.substr(0, at), kShownBytesMax), "\""));
+}
 
 class JsonLines : public ImportSource {
  public:
@@ -53,6 +62,7 @@ class JsonLines : public ImportSource {
   std::optional<double> Part() const override { return file_->Part(); }
 
   absl::Status Read(std::string* json, v1::ScheduleRequest*) const override {
+    if (absl::Status status = CheckNoZero(text_, "the line"); !status.ok()) return status;
     *json = text_;
     if (!text_payloads_) return absl::OkStatus();
     nlohmann::json object = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
@@ -111,21 +121,45 @@ absl::Status FindField(const std::string& path, MappedColumn* column) {
   return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" is no field of a message"));
 }
 
-absl::StatusOr<absl::Time> ReadTime(const std::string& cell, const absl::TimeZone& zone) {
+// How the cells of times are read.
+struct TimeCells {
+  absl::TimeZone zone;
+  bool allow_past = false;
+};
+
+absl::StatusOr<absl::Time> ReadTime(const std::string& cell, const TimeCells& cells) {
+  static const auto& number = *new std::regex("[+-]?\\d{1,12}(\\.\\d{1,12})?");
   double seconds = 0;
-  if (absl::SimpleAtod(cell, &seconds)) return absl::UnixEpoch() + absl::Seconds(seconds);
+  if (std::regex_match(cell, number) && absl::SimpleAtod(cell, &seconds)) {
+    const absl::Time time = absl::UnixEpoch() + absl::Seconds(seconds);
+    if (cells.allow_past || !IsLongPast(time, absl::Now())) return time;
+    // A spreadsheet's number of days, a date without its dashes, or a mark for "none".
+    return absl::InvalidArgumentError(absl::StrCat("\"", cell, "\" seconds since 1970 are ",
+                                                   FormatTimeText(time, absl::UTCTimeZone()), ": ",
+                                                   kAllowPastAdvice));
+  }
   std::string text = cell;
   // PostgreSQL prints +00 for +00:00.
   if (text.size() > 3 && (text[text.size() - 3] == '+' || text[text.size() - 3] == '-') &&
       text.find(':') != std::string::npos) {
     text += ":00";
   }
-  return ParseMomentText(text, std::nullopt, zone, absl::Now());
+  return ParseMomentText(text, std::nullopt, cells.zone, absl::Now());
 }
 
-absl::Status SetCell(const MappedColumn& column, const std::string& cell,
-                     const absl::TimeZone& zone, v1::ScheduleRequest* request) {
+absl::Status SetCell(const MappedColumn& column, const std::string& cell, const TimeCells& times,
+                     v1::ScheduleRequest* request) {
+  if (absl::Status status = CheckNoZero(cell, "the cell"); !status.ok()) return status;
   const FieldDescriptor* field = column.field;
+  const FieldDescriptor* top =
+      request->GetDescriptor()->FindFieldByName(column.path.substr(0, column.path.find('.')));
+  if (const auto* oneof = top->real_containing_oneof(); oneof != nullptr) {
+    const FieldDescriptor* set = request->GetReflection()->GetOneofFieldDescriptor(*request, oneof);
+    if (set != nullptr && set != top) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", cell, "\" is not the only one: the row has ", set->name(), ", too"));
+    }
+  }
   Message* const parent = MutableParentOf(request, column.path);
   const auto* reflection = parent->GetReflection();
   if (field->is_map()) {
@@ -135,7 +169,7 @@ absl::Status SetCell(const MappedColumn& column, const std::string& cell,
     return absl::OkStatus();
   }
   if (field->message_type() == google::protobuf::Timestamp::descriptor()) {
-    const auto time = ReadTime(cell, zone);
+    const auto time = ReadTime(cell, times);
     if (time.ok()) reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*time));
     return time.status();
   }
@@ -167,8 +201,8 @@ absl::Status SetCell(const MappedColumn& column, const std::string& cell,
 
 class CsvRows : public ImportSource {
  public:
-  CsvRows(std::unique_ptr<InputFile> file, const absl::TimeZone& zone)
-      : file_(std::move(file)), zone_(zone) {
+  CsvRows(std::unique_ptr<InputFile> file, TimeCells times)
+      : file_(std::move(file)), times_(std::move(times)) {
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     // Blanks belong to the cells.
     csv_set_space_func(&parser_, [](unsigned char) { return 0; });
@@ -182,6 +216,7 @@ class CsvRows : public ImportSource {
                            : status();
     }
     const std::vector<std::string>& names = cells_;
+    width_ = names.size();
     if (wanted.empty()) {
       for (size_t i = 0; i < names.size(); ++i) {
         if (absl::Status added = Add(names[i], i, names); !added.ok()) return added;
@@ -193,11 +228,15 @@ class CsvRows : public ImportSource {
         return absl::InvalidArgumentError("--column \"" + pair +
                                           "\" is not of the form FIELD=COLUMN");
       }
-      const auto name = std::find(names.begin(), names.end(), pair.substr(equals + 1));
+      const std::string wanted_name = pair.substr(equals + 1);
+      const auto name = std::find(names.begin(), names.end(), wanted_name);
+      if (std::count(names.begin(), names.end(), wanted_name) > 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("there are several columns \"", wanted_name, "\""));
+      }
       if (name == names.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("there is no column \"",
-                                                       pair.substr(equals + 1), "\"; there are ",
-                                                       absl::StrJoin(names, ", ")));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "there is no column \"", wanted_name, "\"; there are ", absl::StrJoin(names, ", ")));
       }
       const size_t cell = static_cast<size_t>(name - names.begin());
       if (absl::Status added = Add(pair.substr(0, equals), cell, names); !added.ok()) return added;
@@ -210,9 +249,9 @@ class CsvRows : public ImportSource {
       if (ended_) return false;
       ReadOn();
     }
-    cells_ = std::move(rows_.front());
+    cells_ = std::move(rows_.front().cells);
+    line_ = rows_.front().line;
     rows_.pop_front();
-    ++line_;
     text_ = absl::StrJoin(cells_, "\n");
     return true;
   }
@@ -222,13 +261,18 @@ class CsvRows : public ImportSource {
   std::optional<double> Part() const override { return file_->Part(); }
 
   absl::Status Read(std::string*, v1::ScheduleRequest* request) const override {
+    if (cells_.size() != width_) {
+      return absl::InvalidArgumentError(absl::StrCat("the row has ", cells_.size(),
+                                                     " cells, the first row has ", width_,
+                                                     "; a cell with a comma needs quotes"));
+    }
     for (const MappedColumn& column : columns_) {
-      if (column.cell >= cells_.size()) {
-        return absl::InvalidArgumentError("the row has no column \"" + column.name + "\"");
-      }
       const std::string& cell = cells_[column.cell];
       if (cell.empty()) continue;
-      if (absl::Status set = SetCell(column, cell, zone_, request); !set.ok()) return set;
+      if (absl::Status set = SetCell(column, cell, times_, request); !set.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("column \"", column.name, "\": ", set.message()));
+      }
     }
     return absl::OkStatus();
   }
@@ -237,9 +281,11 @@ class CsvRows : public ImportSource {
   // Reads a line, which need not be a whole row.
   void ReadOn() {
     std::string line;
+    // A cell that is open has at least a line break.
+    const bool in_row = !open_.empty() || parser_.entry_pos > 0;
     if (file_->ReadLine(&line)) {
-      if (std::exchange(starts_, false))
-        line.erase(0, absl::StartsWith(line, kMark) ? kMark.size() : 0);
+      ++lines_read_;
+      if (!in_row) row_line_ = lines_read_;
       const size_t read = csv_parse(&parser_, line.data(), line.size(), AddCell, AddRow, this);
       if (read < line.size()) End("a quote is in the wrong place");
       if (parser_.entry_pos > kCellBytesMax) End("a cell is too large; a quote may be missing");
@@ -251,7 +297,7 @@ class CsvRows : public ImportSource {
   void End(absl::string_view why) {
     ended_ = true;
     status_ = absl::InvalidArgumentError(absl::StrCat(
-        "cannot read on behind row ", line_ + static_cast<int64_t>(rows_.size()), ": ", why));
+        "cannot read on: line ", lines_read_, ", in the row of line ", row_line_, ": ", why));
   }
 
   static void AddCell(void* bytes, size_t size, void* self) {
@@ -259,27 +305,40 @@ class CsvRows : public ImportSource {
   }
   static void AddRow(int, void* self) {
     auto* rows = static_cast<CsvRows*>(self);
-    rows->rows_.push_back(std::exchange(rows->open_, {}));
+    rows->rows_.push_back({.line = rows->row_line_, .cells = std::exchange(rows->open_, {})});
   }
 
   absl::Status Add(const std::string& path, size_t cell, const std::vector<std::string>& names) {
     MappedColumn column{.cell = cell, .name = names[cell]};
-    absl::Status found = FindField(path, &column);
-    if (found.ok()) columns_.push_back(std::move(column));
-    return found;
+    if (absl::Status found = FindField(path, &column); !found.ok()) return found;
+    for (const MappedColumn& other : columns_) {
+      if (other.path != column.path || other.key != column.key) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("columns ", other.cell + 1, " and ", cell + 1, " are both \"", path, "\""));
+    }
+    columns_.push_back(std::move(column));
+    return absl::OkStatus();
   }
 
   const std::unique_ptr<InputFile> file_;
-  const absl::TimeZone zone_;
+  const TimeCells times_;
   csv_parser parser_{};
   std::vector<MappedColumn> columns_;
   // The row that is not complete.
   std::vector<std::string> open_;
-  std::deque<std::vector<std::string>> rows_;
+  struct NumberedRow {
+    int64_t line;
+    std::vector<std::string> cells;
+  };
+  std::deque<NumberedRow> rows_;
+  // The number of columns.
+  size_t width_ = 0;
   std::vector<std::string> cells_;
   std::string text_;
   int64_t line_ = 0;
-  bool starts_ = true;
+  int64_t lines_read_ = 0;
+  // Where the row that is read begins.
+  int64_t row_line_ = 0;
   bool ended_ = false;
   absl::Status status_;
 };
@@ -321,8 +380,9 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
                                                       const std::vector<std::string>& columns,
-                                                      const absl::TimeZone& zone) {
-  auto rows = std::make_unique<CsvRows>(std::move(file), zone);
+                                                      const absl::TimeZone& zone, bool allow_past) {
+  auto rows =
+      std::make_unique<CsvRows>(std::move(file), TimeCells{.zone = zone, .allow_past = allow_past});
   if (absl::Status status = rows->ReadHeader(columns); !status.ok()) return status;
   return rows;
 }

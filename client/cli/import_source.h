@@ -25,7 +25,7 @@ class ImportSource {
 
   // Moves to the next message. Returns false at the end, and after an error of the file.
   virtual bool Next() = 0;
-  // The line of the message, from 1. In CSV: its row; row 1 has the names of the columns.
+  // The line at which the message begins, from 1.
   virtual int64_t line() const = 0;
   // What identifies the content of the message.
   virtual absl::string_view text() const = 0;
@@ -52,10 +52,11 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 // attributes.NAME, civil_time.local and so on. Without `columns`, the column names are the fields.
 //
 // An empty cell leaves its field unset. A payload is text. A time is a number of seconds since
-// 1970, or as on the command line, in `zone`. INVALID_ARGUMENT if a column is missing or names no
-// field.
+// 1970, or as on the command line, in `zone`. A number that means a time more than a day ago is an
+// error unless `allow_past`: as a rule it is a date of another form. Every row has as many cells as
+// the first one. INVALID_ARGUMENT if a column is missing or names no field, or two name the same.
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
                                                       const std::vector<std::string>& columns,
-                                                      const absl::TimeZone& zone);
+                                                      const absl::TimeZone& zone, bool allow_past);
 
 }  // namespace duetime::cli

@@ -15,7 +15,8 @@
 
 namespace duetime::cli {
 
-// Reads from the first byte to the last. zlib recognises a compressed file by its first bytes.
+// Reads the lines of a text in UTF-8, without the mark with which some programs begin it. Zero
+// bytes are bytes like others. zlib recognises a compressed file by its first bytes.
 //
 // Thread safety: one thread at a time.
 class InputFile {
@@ -30,8 +31,8 @@ class InputFile {
   // and after an error.
   bool ReadLine(std::string* line);
 
-  // INVALID_ARGUMENT if the file could not be read to its end: an error of the disk, or a
-  // compressed file that is damaged or cut short.
+  // INVALID_ARGUMENT if the file could not be read to its end: an error of the disk, a compressed
+  // file that is damaged or cut short, or a text in UTF-16.
   absl::Status status() const;
 
   // The part of the file that is read, from 0 to 1; nullopt if the size is not known.
@@ -46,8 +47,15 @@ class InputFile {
   void* const stream_;
   // On disk; 0 if unknown.
   const int64_t size_;
-  // A part of a line, as zlib reads it.
-  std::array<char, 4096> piece_{};
+  // Reads the next bytes into the empty buffer. Returns false at the end, and after an error.
+  bool Fill();
+
+  // What is read and is in no line yet: buffer_[begin_, end_).
+  std::array<char, 1 << 16> buffer_{};
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool starts_ = true;
+  bool is_utf16_ = false;
 };
 
 }  // namespace duetime::cli

@@ -275,6 +275,10 @@ Row LatePolicyRow(const std::string& path) {
              {Line("late")});
 }
 
+Row AllowPastRow(const std::string& help) {
+  return Row("", "--allow-past", help, {Type(Row::Type::kFlag)});
+}
+
 Row PayloadFileRow(const std::string& path) {
   return Row(path, "--file", "Deliver the content of this file",
              {FromFile(), Excludes({"PAYLOAD"})});

@@ -39,12 +39,14 @@ std::string PairsText(const Message& parent, const FieldDescriptor* field) {
   return text;
 }
 
-std::string MessageText(const Message& value, const absl::TimeZone& zone) {
+std::string MessageText(const FieldDescriptor* field, const Message& value,
+                        const absl::TimeZone& zone) {
   if (value.GetDescriptor() == google::protobuf::Timestamp::descriptor()) {
     const absl::Time time =
         client::FromProto(static_cast<const google::protobuf::Timestamp&>(value));
-    // The server sends 1970 where it has no time yet.
-    return time == absl::UnixEpoch() ? "" : FormatTimeText(time, zone);
+    // A message may be for 1970. The server sends 1970 also where it has no time yet.
+    const bool is_none = time == absl::UnixEpoch() && field->name() != "deliver_time";
+    return is_none ? "" : FormatTimeText(time, zone);
   }
   GOOGLE_CHECK(value.GetDescriptor() == google::protobuf::Duration::descriptor())
       << "no text for " << value.GetDescriptor()->full_name();
@@ -62,7 +64,7 @@ std::string FieldText(const Row& row, const Message& parent, const FieldDescript
   };
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return MessageText(reflection->GetMessage(parent, field), zone);
+      return MessageText(field, reflection->GetMessage(parent, field), zone);
     case FieldDescriptor::CPPTYPE_STRING:
       return Printable(reflection->GetString(parent, field));
     case FieldDescriptor::CPPTYPE_ENUM:

@@ -172,6 +172,8 @@ absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
       FormatTimeText(first, place), " or ", FormatTimeText(second, place)));
 }
 
+bool IsLongPast(absl::Time time, absl::Time now) { return time < now - absl::Hours(24); }
+
 absl::StatusOr<absl::TimeZone> ParseTimeZone(const std::string& name) {
   absl::TimeZone zone;
   if (name.empty() || !absl::LoadTimeZone(name, &zone)) {

@@ -39,6 +39,13 @@ absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
                                          const std::optional<absl::TimeZone>& zone,
                                          const absl::TimeZone& local);
 
+// What to do about a time that is refused because IsLongPast.
+inline constexpr char kAllowPastAdvice[] =
+    "more than a day ago; if that is meant, add --allow-past";
+// True for a time more than a day before `now`: as a rule a mistake, because its message is due at
+// once.
+bool IsLongPast(absl::Time time, absl::Time now);
+
 // The zone with this IANA name, or UTC. INVALID_ARGUMENT if the machine does not know it.
 absl::StatusOr<absl::TimeZone> ParseTimeZone(const std::string& name);
 

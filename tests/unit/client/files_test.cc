@@ -98,7 +98,8 @@ TEST_F(FilesTest, ACsvFileSetsFieldsByItsColumns) {
   const Case cases[] = {
       {"topic,delay,payload\nt,1h30m,\" two\nlines, \"\"quoted\"\"\"\n", "",
        "topic: 't' delay { seconds: 5400 } payload: ' two\\nlines, \"quoted\"'"},
-      {"\xEF\xBB\xBFtopic,deliver_time,labels.city,attributes.a.b,key\r\nt,1.5,Rome,1,\r\n", "",
+      {"\xEF\xBB\xBFtopic,deliver_time,labels.city,attributes.a.b,key\r\nt,1.5,Rome,1,\r\n",
+       "--allow-past",
        "topic: 't' deliver_time { seconds: 1 nanos: 500000000 } labels { key: 'city' value: 'Rome' "
        "}"
        " attributes { key: 'a.b' value: '1' }"},
@@ -138,10 +139,27 @@ TEST_F(FilesTest, WhatCannotBeReadIsSaid) {
       {"f.csv", "topic,labels\n", "", kRefused, "\"labels\" is no field of a message"},
       {"f.csv", "a,b\n", "--column topic=c", kRefused, "no column \"c\"; there are a, b"},
       {"f.csv", "a,b\n", "--column topic", kRefused, "not of the form FIELD=COLUMN"},
-      {"f.csv", "topic,delay\nt,1s\nt,\"1s\n", "", kRefused, "behind row 2: a quote is missing"},
+      {"f.csv", "topic,delay\nt,1s\nt,\"1s\n", "", kRefused,
+       "line 3, in the row of line 3: a quote is missing"},
+      {"f.csv", "topic,delay\n\nt,\"1s\n\n", "", kRefused, "line 4, in the row of line 3: a quote"},
+      {"f.csv", "topic,topic\nt,u\n", "", kRefused, "columns 1 and 2 are both \"topic\""},
+      {"f.csv", "a,a,b\nt,u,1s\n", "--column topic=a", kRefused, "several columns \"a\""},
+      {"f.csv", "a,b\nt,u\n", "--column topic=a --column topic=b", kRefused, "both \"topic\""},
+      {"f.csv", "topic,delay\nt,1s,2s\n", "", kNotAsWished, "f.csv:2: the row has 3 cells"},
+      {"f.csv", "topic,delay,deliver_time\nt,1s,tomorrow 9:00\n", "", kNotAsWished,
+       "column \"deliver_time\": \"tomorrow 9:00\" is not the only one: the row has delay"},
+      {"f.csv", "topic,deliver_time\n\nt,46380.75\n", "", kNotAsWished,
+       "f.csv:3: column \"deliver_time\": \"46380.75\" seconds since 1970 are 1970-01-01T12:53:"},
+      {"f.csv", "topic,deliver_time\nt,20261224\n", "", kNotAsWished, "add --allow-past"},
+      {"f.csv", "topic,deliver_time\nt,-1\n", "", kNotAsWished, "add --allow-past"},
+      {"f.csv", "topic,deliver_time\nt,1e9\n", "", kNotAsWished, "\"1e9\" is not a moment"},
+      {"f.csv", "topic,deliver_time\nt,0x7fffffff\n", "", kNotAsWished, "is not a moment"},
+      {"f.csv", "topic,deliver_time\nt,inf\n", "", kNotAsWished, "is not a moment"},
+      {"f.csv", "\xFF\xFEt", "", kRefused, "f.csv is in UTF-16; convert it"},
+      {"f.ndjson", "\xFE\xFF", "", kRefused, "f.ndjson is in UTF-16; convert it"},
       {"f.csv", "topic,delay\nt,1s\nt,1\"s\n", "", kRefused, "a quote is in the wrong place"},
-      {"f.csv", "topic,delay\nt,soon\n", "", kNotAsWished, "f.csv:2: \"soon\""},
-      {"f.csv", "topic,delay\nt\n", "", kNotAsWished, "the row has no column \"delay\""},
+      {"f.csv", "topic,delay\nt,soon\n", "", kNotAsWished, "f.csv:2: column \"delay\": \"soon\""},
+      {"f.csv", "topic,delay\nt\n", "", kNotAsWished, "the row has 1 cells"},
       {"f.csv", "topic,late_policy\nt,never\n", "", kNotAsWished, "is no value of late_policy"},
       {"f.ndjson", "[]\n", "--text", kNotAsWished, "f.ndjson:1: this is no JSON object"},
       {"f.ndjson.gz", "\x1f\x8b\x08\x00", "", kRefused, "unexpected end of file"},
@@ -154,6 +172,31 @@ TEST_F(FilesTest, WhatCannotBeReadIsSaid) {
   }
   EXPECT_EQ(Cli("import " + directory_.Join("")).code, kRefused) << "a directory";
   EXPECT_EQ(Cli("import " + directory_.Join("none")).code, kRefused);
+}
+
+TEST_F(FilesTest, AZeroByteIsOfItsLineOnly) {
+  AcceptBatches();
+  const auto import = [&](const std::string& name, const std::string& content) {
+    const Result result = Cli("import " + Write(name, content));
+    EXPECT_EQ(result.code, kNotAsWished);
+    EXPECT_THAT(result.out, StartsWith("scheduled 2 messages, 1 lines refused"));
+    return result.err;
+  };
+  const std::string zero(1, '\0');
+  EXPECT_THAT(import("f.csv", "topic,delay,payload\nt,1h,aa" + zero + "bb\nt,2h,b\nt,3h,c\n"),
+              HasSubstr("f.csv:2: column \"payload\": the cell has a zero byte behind \"aa\""));
+  const std::string line = "{\"topic\": \"t\", \"delay\": \"1s\"}\n";
+  EXPECT_THAT(import("f.ndjson", line + "{\"topic\": " + zero + "}\n" + line),
+              HasSubstr("f.ndjson:2: the line has a zero byte behind"));
+  EXPECT_THAT(Cli("import " + Write("g.csv", "t" + zero + "o" + zero)).err,
+              HasSubstr("g.csv is in UTF-16"));
+}
+
+TEST_F(FilesTest, TheMarkOfUtf8IsNoPartOfTheFirstLine) {
+  AcceptBatches();
+  EXPECT_THAT(
+      Out("import " + Write("f.ndjson", "\xEF\xBB\xBF{\"topic\": \"t\", \"delay\": \"1s\"}")),
+      StartsWith("scheduled 1 messages"));
 }
 
 TEST_F(FilesTest, ACompressedFileIsReadAsItIs) {

@@ -40,6 +40,11 @@ TEST(GetTextTest, LeavesOutWhatIsNotSet) {
             "payload size  3 bytes\n");
 }
 
+TEST(GetTextTest, ShowsATimeThatIs1970) {
+  EXPECT_THAT(Get("message { deliver_time { } }"),
+              HasSubstr("deliver time  1970-01-01T00:00:00.000+00:00\n"));
+}
+
 TEST(GetTextTest, ShowsEachField) {
   const std::string text = Get(MessageProto(
       "state: STATE_IN_FLIGHT key: 'order-\\033[2J' etag: '7' labels { key: 'b' value: '2' } "
