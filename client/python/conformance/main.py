@@ -161,6 +161,7 @@ class Worker:
         self.name = line["subscriber"]
         self.manual = line.get("mode") != "ack"
         self.handler_seconds = (line.get("handler_ms") or 0) / 1000
+        self.exit_on: bytes | None = line["exit_on"].encode() if "exit_on" in line else None
         self.numbers = itertools.count(1)
         self.settlements: dict[int, queue.SimpleQueue[Object]] = {}
         self.guard = threading.Lock()
@@ -178,6 +179,8 @@ class Worker:
             return self.settlements.setdefault(number, queue.SimpleQueue())
 
     def begin(self, delivery: pb.Delivery) -> int:
+        if delivery.payload == self.exit_on:
+            os._exit(3)
         number = next(self.numbers)
         emit({"event": "delivery", "subscriber": self.name, "n": number, "delivery": plain(delivery)})
         return number

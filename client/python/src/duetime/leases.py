@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which leases to extend, and when. No clock and no task: the caller passes the time."""
+"""Which leases to extend, to report and to give back, and when. No clock and no task: the caller passes the time."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
 
 from duetime import pb
+
+#: Seconds after which a running handler is reported in a request of its own.
+REPORT_AFTER = 0.1
+
+#: Seconds for which a running handler is not reported in other requests: it may be about to settle.
+_BRIEF = 0.01
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -20,9 +26,13 @@ class Lease:
     frame: Frame
     #: The number of the stream that brought it.
     stream: int
+    #: When it arrived or was last extended. The lease ends at most one lease duration later.
+    renewed: float
+    #: When a handler took it; None: it waits for one.
+    begun: float | None = None
     #: It is settled or skipped.
     released: bool = False
-    #: The server refused to extend it.
+    #: The server refused to extend it or to take the report of it, or it ended before a handler took it.
     lost: bool = False
 
 
@@ -34,81 +44,148 @@ class Frame:
     leases: list[Lease] = dataclasses.field(default_factory=list)
     #: How many are neither settled nor skipped.
     held: int = 0
-    extend_at: float = 0
-    #: The leases before this one are in a request for this extension.
-    extend_from: int = 0
+    check_at: float = 0
+    #: The leases before this one are checked.
+    checked: int = 0
 
 
 class LeaseKeeper:
-    """Extends the leases of unsettled deliveries whenever a third of a lease has passed, so that a lost request or a slow
-    server does not end one. It stops when the delivery is settled, its lease is lost, or `keep_max` has passed."""
+    """Checks unsettled deliveries whenever a third of a lease has passed, so that a lost request or a slow server does not
+    end a lease. Extends the lease of a running handler until `extend_max` after its begin, and of a waiting delivery until
+    `extend_max` after its arrival. Then it gives the waiting delivery back, before its lease ends. Without extensions it
+    gives back after two thirds of the lease.
 
-    def __init__(self, keep_max: float) -> None:
-        self._keep_max = keep_max
+    Reports each handler that runs for long enough once."""
+
+    def __init__(self, extend_max: float) -> None:
+        self._extend_max = extend_max
         self._duration = Duration()
-        #: Seconds; 0: no lease of this stream is extended.
-        self._interval = 0.0
-        # Those with unsettled deliveries, in the order of extend_at, because each is appended with the same distance from now.
+        #: Seconds: a lease, and the time from check to check.
+        self._lease = self._interval = 0.0
+        self._extends = False
+        # Those with unsettled deliveries, in the order of check_at, because each is appended with the same distance from now.
         self._frames: OrderedDict[Frame, None] = OrderedDict()
-        # Extensions that the server has not answered.
+        # The deliveries of running handlers that are not reported, in the order of `begun`; and those to report at once.
+        self._unreported: dict[Lease, None] = {}
+        self._confirmable: deque[Lease] = deque()
+        # Extensions and reports that the server has not answered.
         self._asked: dict[str, Lease] = {}
+        self._reported: dict[str, Lease] = {}
 
     def start(self, duration: Duration) -> None:
         """The server opened a stream with leases of this length."""
         self._duration.CopyFrom(duration)
-        interval = (duration.seconds + duration.nanos / 1e9) / 3
-        self._interval = interval if interval < self._keep_max else 0.0
+        self._lease = duration.seconds + duration.nanos / 1e9
+        self._extends = self._lease / 3 < self._extend_max
+        self._interval = self._lease / 3 if self._extends else self._lease * 2 / 3
 
     def clear(self) -> None:
         """The stream and its leases have ended."""
         self._frames.clear()
+        self._unreported.clear()
+        self._confirmable.clear()
         self._asked.clear()
+        self._reported.clear()
         self._interval = 0.0
 
     def add(self, deliveries: Sequence[pb.Delivery], stream: int, now: float) -> list[Lease]:
         frame = Frame(received=now, held=len(deliveries))
-        frame.leases = [Lease(delivery, frame, stream) for delivery in deliveries]
-        if self._interval > 0:
-            self._append(frame, now + self._interval)
+        frame.leases = [Lease(delivery, frame, stream, now) for delivery in deliveries]
+        self._append(frame, now + self._interval)
         return frame.leases
 
-    def _append(self, frame: Frame, extend_at: float) -> None:
-        if frame.held > 0 and extend_at < frame.received + self._keep_max:
-            frame.extend_at, frame.extend_from = extend_at, 0
+    def _append(self, frame: Frame, check_at: float) -> None:
+        if frame.held > 0 and self._interval > 0:
+            frame.check_at, frame.checked = check_at, 0
             self._frames[frame] = None
+
+    def ended(self, lease: Lease, now: float) -> bool:
+        """True if the lease is over for certain. REQUIRES: the lease is of the open stream."""
+        return 0 < self._lease <= now - lease.renewed
+
+    def begin(self, lease: Lease, now: float) -> None:
+        """A handler took the delivery. If the server must confirm that, it is reported at once."""
+        lease.begun = now
+        if lease.delivery.confirm_begun:
+            self._confirmable.append(lease)
+        else:
+            self._unreported[lease] = None
 
     def release(self, lease: Lease) -> str:
         """The delivery is settled or will not be handled. Returns its token. REQUIRES: once for each lease."""
         assert not lease.released
         lease.released = True
+        self._unreported.pop(lease, None)
         lease.frame.held -= 1
         if lease.frame.held == 0:
             self._frames.pop(lease.frame, None)
         return lease.delivery.lease_token
 
-    def collect(self, now: float, room: int, request: pb.SubscribeRequest) -> None:
-        """Adds at most `room` leases that are to be extended now or soon after. The others stay due."""
-        until = now + self._interval / 4
-        while (frame := self._first()) is not None and frame.extend_at <= until:
-            while frame.extend_from < len(frame.leases):
-                lease = frame.leases[frame.extend_from]
-                if not lease.released and not lease.lost:
+    def collect(self, now: float, room: int, request: pb.SubscribeRequest) -> list[Lease]:
+        """Adds at most `room` leases that are to be extended or given back now or soon after. The others stay due. Returns
+        those that it gave back, which are released."""
+        given_back: list[Lease] = []
+        until = now + self._lease / 12
+        while (frame := self._first()) is not None and frame.check_at <= until:
+            while frame.checked < len(frame.leases):
+                lease = frame.leases[frame.checked]
+                extends = self._is_to_extend(lease, now)
+                if extends or (lease.begun is None and not lease.released):
                     if room == 0:
-                        return
+                        return given_back
                     room -= 1
                     token = lease.delivery.lease_token
-                    request.extend.append(pb.ExtendLease(lease_token=token, duration=self._duration))
-                    self._asked[token] = lease
-                frame.extend_from += 1
-            del self._frames[frame]
+                    if extends:
+                        request.extend.append(pb.ExtendLease(lease_token=token, duration=self._duration))
+                        self._asked[token] = lease
+                        lease.renewed = now
+                    else:
+                        request.release.append(pb.ReleaseLease(lease_token=token))
+                        self.release(lease)
+                        given_back.append(lease)
+                frame.checked += 1
+            self._frames.pop(frame, None)
             self._append(frame, now + self._interval)
+        return given_back
+
+    def _is_to_extend(self, lease: Lease, now: float) -> bool:
+        if not self._extends or lease.released or lease.lost:
+            return False
+        if lease.begun is not None:
+            return now < lease.begun + self._extend_max
+        return now + self._interval < lease.frame.received + self._extend_max and not self.ended(lease, now)
+
+    def report(self, now: float, room: int, request: pb.SubscribeRequest, *, sent_anyway: bool) -> None:
+        """Adds at most `room` reports. The others stay due."""
+        while self._confirmable and room > 0:
+            lease = self._confirmable.popleft()
+            if not lease.released:
+                self._report(lease, request)
+                room -= 1
+        due = now - (_BRIEF if sent_anyway or request.begun else REPORT_AFTER)
+        while room > 0 and (begun := self._first_begun()) is not None and begun <= due:
+            lease = next(iter(self._unreported))
+            del self._unreported[lease]
+            self._report(lease, request)
+            room -= 1
+            due = now - _BRIEF
+
+    def _report(self, lease: Lease, request: pb.SubscribeRequest) -> None:
+        token = lease.delivery.lease_token
+        request.begun.append(token)
+        self._reported[token] = lease
+
+    def _first_begun(self) -> float | None:
+        return next(iter(self._unreported)).begun if self._unreported else None
 
     def next_collect(self, now: float) -> float | None:
-        """When to call collect; None: no lease of this stream is extended."""
+        """When to call collect and report; None: no stream is open."""
         if self._interval == 0:
             return None
         frame = self._first()
-        return frame.extend_at if frame is not None else now + self._interval
+        at = frame.check_at if frame is not None else now + self._interval
+        begun = self._first_begun()
+        return at if begun is None else min(at, begun + REPORT_AFTER)
 
     def _first(self) -> Frame | None:
         return next(iter(self._frames), None)
@@ -116,10 +193,13 @@ class LeaseKeeper:
     def on_extended(self, token: str) -> None:
         self._asked.pop(token, None)
 
-    def on_refused(self, token: str) -> bool:
-        """True if the server refused an extension, which is then not requested again."""
-        lease = self._asked.pop(token, None)
-        if lease is None:
-            return False
-        lease.lost = True
-        return True
+    def on_begun(self, token: str) -> None:
+        self._reported.pop(token, None)
+
+    def on_refused(self, token: str) -> Lease | None:
+        """The lease, if the server refused its report or its extension: it is lost. None: the refusal means a settlement,
+        because the server answers the other requests for a token first."""
+        lease = self._reported.pop(token, None) or self._asked.pop(token, None)
+        if lease is not None:
+            self._unreported.pop(lease, None)
+        return lease

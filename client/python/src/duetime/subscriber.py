@@ -44,7 +44,9 @@ class SubscriberOptions:
     max_outstanding_bytes: int = 0
     #: The lease of a delivery (default: of the subscription). When this program dies, others get its messages then.
     lease: timedelta | None = None
-    #: For how long the subscriber extends the lease of an unsettled delivery. 0: not at all.
+    #: For how long the subscriber extends the lease of a delivery, from the begin of its handler on. A delivery that waits
+    #: for a handler for so long is given back; no attempt of it has failed. 0: no lease is extended, and a delivery is given
+    #: back when it has waited for two thirds of its lease.
     extend_max: timedelta = timedelta(hours=1)
     #: How many handlers run at once. One gets the deliveries in the order of the stream.
     handlers: int = 1
@@ -240,7 +242,7 @@ class _HandlerError(Exception):
 def _start(options: SubscriberOptions) -> pb.SubscribeRequest:
     start = pb.SubscribeStart(topic=options.topic, subscription=options.subscription, client_id=options.client_id,
                               max_outstanding_messages=options.max_outstanding_messages,
-                              max_outstanding_bytes=options.max_outstanding_bytes)
+                              max_outstanding_bytes=options.max_outstanding_bytes, reports_begun=True)
     if options.lease is not None:
         start.lease_duration.CopyFrom(duration(options.lease))
     return pb.SubscribeRequest(start=start)

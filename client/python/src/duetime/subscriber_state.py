@@ -10,7 +10,7 @@ import time
 from collections import deque
 
 from duetime import pb
-from duetime.leases import Lease, LeaseKeeper
+from duetime.leases import REPORT_AFTER, Lease, LeaseKeeper
 from duetime.messages import Settlement
 
 #: In place of "no limit".
@@ -34,13 +34,15 @@ class Counts:
     refused: int = 0
     #: Settlements without confirmation when the stream ended. The message may come again.
     lost: int = 0
-    #: Deliveries without a handler when the stream ended or the subscriber stopped. They come again.
+    #: Deliveries without a handler: the stream or their lease ended, the subscriber stopped, or they waited for longer
+    #: than extend_max. They come again.
     skipped: int = 0
     #: Streams that the server opened.
     streams: int = 0
     #: Requests with settlements.
     settle_requests: int = 0
-    #: Leases that the server extended, and those that had ended before it could.
+    #: Leases that the server extended, and those that ended too early: before an extension, before the server knew of the
+    #: handler, or before there was a handler.
     extended: int = 0
     leases_lost: int = 0
 
@@ -52,8 +54,8 @@ class SubscriberState:
     """Makes no calls and owns no task. REQUIRES: used on one event loop only.
 
     Invariants: (1) every queued delivery belongs to the open stream; (2) unconfirmed settlements wait in `outgoing`, or
-    were sent on the open stream and have no answer; (3) the lease of a settled delivery is not extended, so a request
-    holds no token twice."""
+    were sent on the open stream and have no answer; (3) the lease of a settled delivery is neither extended nor reported;
+    (4) no handler begins whose lease is known to be lost."""
 
     def __init__(self, extend_max: float) -> None:
         self.counts = Counts()
@@ -62,19 +64,24 @@ class SubscriberState:
         self.last_frame = 0.0
         self.leases = LeaseKeeper(extend_max)
         self.queue: deque[Lease] = deque()
-        #: Running handlers.
+        #: Deliveries that handlers have taken.
         self.busy = 0
         self._stream = 0
         self._draining = False
         self._outgoing: deque[tuple[Settlement, str]] = deque()
         self._no_more = False
-        # The most settlements and extensions in one request: the credit. The server ends a stream that exceeds its
+        # The most settlements, extensions and reports in one request: the credit. The server ends a stream that exceeds its
         # limit, and no credit is greater than that. There may be more unsettled deliveries than credit, because the
         # server does not count those whose leases have ended.
         self._request_max = _ALL
         # The settlements without an answer, by token; and the releases of skipped deliveries.
         self._unconfirmed: dict[str, str] = {}
         self._skipped: set[str] = set()
+        # What handlers have taken, and may not begin before the server has confirmed that.
+        self._confirming: dict[str, Lease] = {}
+        # When the writer wakes without a reason, if it sleeps; and if a handler began since it last slept.
+        self._writer_wakes = 0.0
+        self._has_begun = False
         self._lost_before_stop = 0
         self._write_ready = asyncio.Event()
         self._work_ready = asyncio.Event()
@@ -96,7 +103,7 @@ class SubscriberState:
 
     def end_stream(self) -> None:
         self.open = False
-        self._clear_queue()
+        self._skip_waiting()
         self.leases.clear()
         self._outgoing.clear()
         self._no_more = False
@@ -126,6 +133,10 @@ class SubscriberState:
             self._work_ready.set()
 
     def _confirm(self, response: pb.SubscribeResponse) -> None:
+        for token in response.begun:
+            self.leases.on_begun(token)
+            if self._confirming.pop(token, None) is not None:
+                self.notify()
         for token in response.extended:
             self.leases.on_extended(token)
         self.counts.extended += len(response.extended)
@@ -136,9 +147,9 @@ class SubscriberState:
                 setattr(self.counts, name, getattr(self.counts, name) + 1)
             self._skipped.discard(token)
         for refusal in response.refused:
-            # A token may have been sent in an extend and then in a settlement. The answers come in that order.
-            if self.leases.on_refused(refusal.lease_token):
-                self.counts.leases_lost += 1
+            lease = self.leases.on_refused(refusal.lease_token)
+            if lease is not None:
+                self._lose(lease)
             elif self._unconfirmed.pop(refusal.lease_token, None) is not None:
                 self.counts.refused += 1
             self._skipped.discard(refusal.lease_token)
@@ -147,6 +158,17 @@ class SubscriberState:
                 self.notify()
             if self._draining:
                 self._write_ready.set()
+
+    def _lose(self, lease: Lease) -> None:
+        """The lease has ended. A delivery without a running handler is dropped."""
+        if lease.lost:
+            return
+        lease.lost = True
+        self.counts.leases_lost += 1
+        confirming = self._confirming.pop(lease.delivery.lease_token, None) is not None
+        if not lease.released and (lease.begun is None or confirming):
+            self._skip(lease)
+            self.notify()
 
     def _skip(self, lease: Lease) -> None:
         """Drops a delivery without a handler. Releases it if the subscriber stops and its stream is open."""
@@ -157,25 +179,69 @@ class SubscriberState:
             self._skipped.add(token)
             self._write_ready.set()
 
-    def _clear_queue(self) -> None:
+    def _skip_waiting(self) -> None:
+        for lease in self._confirming.values():
+            self._skip(lease)
+        self._confirming.clear()
         while self.queue:
-            self._skip(self.queue.popleft())
+            lease = self.queue.popleft()
+            if not lease.released:
+                self._skip(lease)
 
     # ---- Handlers
 
     async def take(self) -> Lease | None:
-        """Waits for a delivery; None after a request to stop."""
-        while not self.stopping and not self.queue:
-            self._work_ready.clear()
-            await self._work_ready.wait()
-        if self.stopping:
+        """Waits for a delivery whose handler may begin now; None after a request to stop."""
+        while True:
+            while not self.stopping and not self.queue:
+                self._work_ready.clear()
+                await self._work_ready.wait()
+            if self.stopping:
+                return None
+            lease = self.try_take(time.monotonic())
+            if lease is not None and (not lease.delivery.confirm_begun or await self._confirmed(lease)):
+                return lease
+
+    def try_take(self, now: float) -> Lease | None:
+        """The first delivery of the queue; None if it is dropped, because its lease has ended. REQUIRES: the queue is not
+        empty."""
+        lease = self.queue.popleft()
+        if lease.released:
+            return None
+        if self.leases.ended(lease, now):
+            self._lose(lease)
             return None
         self.busy += 1
-        return self.queue.popleft()
+        self.leases.begin(lease, now)
+        self._has_begun = True
+        if lease.delivery.confirm_begun:
+            self._confirming[lease.delivery.lease_token] = lease
+            self._write_ready.set()
+        elif now + REPORT_AFTER < self._writer_wakes:
+            self._write_ready.set()
+        return lease
+
+    async def _confirmed(self, lease: Lease) -> bool:
+        """Waits until the server knows that the handler begins. False: the handler must not begin."""
+        while self._confirming.get(lease.delivery.lease_token) is lease:
+            await self.wait_change(None)
+        if not lease.released and (self.stopping or not self.open or lease.stream != self._stream):
+            self._skip(lease)
+        if lease.released:
+            self._free_handler()
+            return False
+        lease.begun = time.monotonic()
+        return True
+
+    def _free_handler(self) -> None:
+        self.busy -= 1
+        if self._draining:
+            self._write_ready.set()
+        if self.stopping:
+            self.notify()
 
     def settle(self, lease: Lease, settlement: Settlement) -> None:
         """The handler returned."""
-        self.busy -= 1
         self.counts.delivered += 1
         token = self.leases.release(lease)
         if settlement.kind == "leave":
@@ -186,10 +252,7 @@ class SubscriberState:
             self._outgoing.append((settlement, token))
             self._unconfirmed[token] = settlement.kind
             self._write_ready.set()
-        if self._draining:
-            self._write_ready.set()
-        if self.stopping:
-            self.notify()
+        self._free_handler()
 
     # ---- The writer
 
@@ -206,6 +269,7 @@ class SubscriberState:
         """A request, or how long to wait for one; neither: the stream has nothing more to send."""
         if not self.open:
             return None, None
+        self._writer_wakes = 0.0
         request = pb.SubscribeRequest(no_more_deliveries=self._no_more)
         self._no_more = False
         settlements = min(len(self._outgoing), self._request_max)
@@ -213,14 +277,27 @@ class SubscriberState:
             settlement, token = self._outgoing.popleft()
             settlement.add_to(request, token)
         self.counts.settle_requests += settlements > 0
-        self.leases.collect(now, self._request_max - settlements, request)
-        if settlements > 0 or request.extend or request.no_more_deliveries:
+        room = self._request_max - settlements
+        given_back = self.leases.collect(now, room, request)
+        self.counts.skipped += len(given_back)
+        self._skipped.update(lease.delivery.lease_token for lease in given_back)
+        while self.queue and self.queue[0].released:
+            self.queue.popleft()
+        sends = settlements > 0 or request.extend or given_back or request.no_more_deliveries
+        self.leases.report(now, room - len(request.extend) - len(given_back), request, sent_anyway=bool(sends))
+        if sends or request.begun:
             return request, 0
         # Nothing is left to settle: end the stream, so that a draining server does not wait for its grace period.
         if self._draining and not self.queue and self.busy == 0 and not self._unconfirmed:
             return None, None
         at = self.leases.next_collect(now)
-        return None, 3_600 if at is None else max(at - now, 0.001)
+        seconds = 3_600 if at is None else max(at - now, 0.001)
+        if self._has_begun:
+            # Handlers begin again soon, perhaps. The writer is awake in time for their reports, so that they need not wake it.
+            self._has_begun = False
+            seconds = min(seconds, REPORT_AFTER)
+        self._writer_wakes = now + seconds
+        return None, seconds
 
     # ---- Stop
 
@@ -232,7 +309,7 @@ class SubscriberState:
         self._lost_before_stop = self.counts.lost
         # Before the releases, so that the server does not deliver the same messages here again.
         self._no_more = self.open
-        self._clear_queue()
+        self._skip_waiting()
         self._write_ready.set()
         self._work_ready.set()
         self.notify()
