@@ -90,7 +90,8 @@ class AsyncClient:
 
     def schedule_stream(self, on_result: Callable[[int, Result], None], *,
                         frames_max: int = 8, answer_timeout: timedelta = timedelta(seconds=30)) -> AsyncScheduleStream:
-        """Opens a stream to schedule many messages. `on_result` gets the number and the result of each, in order."""
+        """Opens a stream to schedule many messages. `on_result` gets the number and the result of each, in order. If it raises,
+        the exception is logged."""
         return AsyncScheduleStream(Connection(self._options), on_result, frames_max, answer_timeout.total_seconds())
 
     async def cancel(self, target: Target, *, stop_redelivery: bool = False) -> CancelResult:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 from duetime import errors, pb
 from duetime.aio import AsyncClient, CancelResult, CancelResults, Results, SettleResult
+from duetime.callbacks import contained
 from duetime.connection import Options
 from duetime.messages import NewMessage, Target, When
 from duetime.schedule_stream import AsyncScheduleStream, Result
@@ -111,12 +112,14 @@ class Client:
 
     def schedule_stream(self, on_result: Callable[[int, Result], None], *, frames_max: int = 8,
                         answer_timeout: timedelta = timedelta(seconds=30)) -> ScheduleStream:
-        """As AsyncClient.schedule_stream. `on_result` runs on the client's thread and must be brief."""
+        """As AsyncClient.schedule_stream. `on_result` runs on the client's thread and must be brief. An exception is logged."""
         return ScheduleStream(self._loop, self._loop.call(lambda: self._inner.schedule_stream(
-            on_result, frames_max=frames_max, answer_timeout=answer_timeout)))
+            contained(on_result), frames_max=frames_max, answer_timeout=answer_timeout)))
 
     def subscribe(self, topic: str, handler: SyncHandler, **options: Any) -> Subscriber:
         """As AsyncClient.subscribe. Handlers run in threads of their own, `handlers` at once."""
+        if options.get("on_disconnect") is not None:
+            options["on_disconnect"] = contained(options["on_disconnect"])
         return Subscriber(self._loop, self._loop.call(lambda: self._inner.subscribe(topic, handler, **options)))
 
     def schedule(self, message: NewMessage | pb.ScheduleRequest, *, repeat: bool = True) -> pb.ScheduleResponse:

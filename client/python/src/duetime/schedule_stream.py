@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 
 from duetime import errors, pb
+from duetime.callbacks import call_back
 from duetime.connection import Connection
 from duetime.messages import NewMessage, schedule_request
 
@@ -156,7 +157,7 @@ class AsyncScheduleStream:
         if not self._frames or response.first != self.answered or len(self._frames[0]) != len(response.results):
             return False
         for item in response.results:
-            self._on_result(self.answered, result_of(item))
+            call_back("on_result", self._on_result, self.answered, result_of(item))
             self.answered += 1
         self._frames.popleft()
         self._progress = time.monotonic()

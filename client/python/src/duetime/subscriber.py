@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 
 from duetime import errors, pb
+from duetime.callbacks import call_back
 from duetime.cell import LEADER_PAUSE
 from duetime.connection import Backoff, Connection, Waits
 from duetime.messages import Settlement, duration
@@ -53,7 +54,7 @@ class SubscriberOptions:
     backoff: Backoff = Backoff()
     #: A stream ends if the server is silent for this long. It sends a heartbeat every 15 s by default.
     silence_max: timedelta = timedelta(minutes=1)
-    #: Gets the error of a stream that will be opened again, or None. Must be brief.
+    #: Gets the error of a stream that will be opened again, or None. Must be brief. An exception is logged.
     on_disconnect: Callable[[errors.DuetimeError | None], None] | None = None
 
 
@@ -181,7 +182,7 @@ class AsyncSubscriber:
                 if time.monotonic() - opened > self._options.backoff.maximum.total_seconds():
                     waits.reset()
                 if self._options.on_disconnect is not None:
-                    self._options.on_disconnect(error)
+                    call_back("on_disconnect", self._options.on_disconnect, error)
                 wait = LEADER_PAUSE
                 if not self._connection.refused_by_standby(error):
                     wait = waits.next(error.retry_delay if error is not None else None)
