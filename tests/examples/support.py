@@ -153,7 +153,7 @@ class World:
 
     def make_due(self, topic: str, key: str) -> None:
         """Moves a message to now."""
-        answer = self.client.reschedule(duetime.Key(topic, key), timedelta(0))
+        answer = self.client.reschedule(duetime.Key(topic, key), timedelta(0)).answer
         equal(answer.outcome, pb.RescheduleResponse.OUTCOME_RESCHEDULED, f"the outcome of moving {key}")
 
     def pending(self, topic: str) -> list[pb.Message]:

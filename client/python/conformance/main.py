@@ -115,7 +115,7 @@ CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Object]]]
     "schedule_batch": (pb.ScheduleBatchRequest, lambda c, r: c.schedule_batch([message_of(one) for one in r.messages]), results),
     "cancel": (pb.CancelRequest, lambda c, r: c.cancel(target_of(r), stop_redelivery=r.stop_redelivery), answer),
     "cancel_batch": (pb.CancelBatchRequest, lambda c, r: c.cancel_batch([target_of(one) for one in r.cancels]), results),
-    "reschedule": (pb.RescheduleRequest, lambda c, r: c.reschedule(target_of(r), when_of(r), etag=r.etag), plain),
+    "reschedule": (pb.RescheduleRequest, lambda c, r: c.reschedule(target_of(r), when_of(r), etag=r.etag), answer),
     "get": (pb.GetRequest, lambda c, r: c.get(target_of(r), full=r.view == pb.MESSAGE_VIEW_FULL), plain),
     "explain": (pb.ExplainRequest, lambda c, r: c.explain(target_of(r)), plain),
     "pull": (pb.PullRequest, lambda c, r: c.pull(r), plain),

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
-from duetime import Key, LocalTime, NewMessage, Settlement, pb
-from duetime.messages import schedule_request, set_target
+from duetime import CancelResult, Key, LocalTime, NewMessage, RescheduleResult, Settlement, pb
+from duetime.messages import schedule_request, set_target, set_when
 
 
 def test_when_a_message_is_due() -> None:
@@ -38,3 +39,47 @@ def test_a_long_reason_is_cut_between_characters() -> None:
     request = pb.SubscribeRequest()
     Settlement.nack("ä" * 200).add_to(request, "token")
     assert request.nack[0].reason == "ä" * 127
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda wrong: NewMessage("t", "x", wrong), "timedelta.* not 5 \\(int\\)"),
+    (lambda wrong: NewMessage("t", wrong), "payload is bytes.* not 5 \\(int\\)"),
+    (lambda wrong: NewMessage("t", "x", cast(Any, (wrong, wrong))), "LocalTime, not \\(5, 5\\)"),
+    (lambda wrong: set_when(pb.RescheduleRequest(), wrong), "timedelta.* not 5 \\(int\\)"),
+    (lambda wrong: set_target(pb.GetRequest(), wrong), "Key\\(topic, key\\), not by 5 \\(int\\)"),
+    (lambda wrong: schedule_request(wrong, named=True), "NewMessage.* not a int"),
+])
+def test_a_wrong_type_is_named_where_it_is(make: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make(5)
+
+
+def test_pairs_of_texts_are_local_times_and_keys() -> None:
+    pair: Any = ("2030-01-02T03:04", "UTC")
+    assert NewMessage("t", when=pair).proto().civil_time.time_zone == "UTC"
+    request = pb.GetRequest()
+    pair = ("t", "k")
+    set_target(request, pair)
+    assert request.key.key == "k"
+
+
+CANCEL, MOVE = pb.CancelResponse, pb.RescheduleResponse
+
+
+@pytest.mark.parametrize(("outcome", "tried_before", "cancelled"), [
+    (CANCEL.OUTCOME_CANCELLED, False, True), (CANCEL.OUTCOME_ALREADY_CANCELLED, False, False),
+    (CANCEL.OUTCOME_ALREADY_CANCELLED, True, True), (CANCEL.OUTCOME_IN_FLIGHT, True, False),
+    (CANCEL.OUTCOME_NOT_FOUND, False, False)])
+def test_if_a_cancel_cancelled(outcome: Any, tried_before: bool, cancelled: bool) -> None:
+    assert CancelResult(CANCEL(outcome=outcome), tried_before).cancelled is cancelled
+
+
+@pytest.mark.parametrize(("outcome", "moved"), [(MOVE.OUTCOME_RESCHEDULED, True), (MOVE.OUTCOME_IN_FLIGHT, False)])
+def test_if_a_reschedule_moved(outcome: Any, moved: bool) -> None:
+    assert RescheduleResult(MOVE(outcome=outcome)).moved is moved
+
+
+@pytest.mark.parametrize("result", [CancelResult(CANCEL(), False), RescheduleResult(MOVE())])
+def test_the_result_of_a_change_is_no_truth_value(result: Any) -> None:
+    with pytest.raises(TypeError, match="Result is not true or false"):
+        bool(result)

@@ -2,7 +2,7 @@
 """Client library of duetime, a durable delayed-message daemon: `Client`, and `AsyncClient` for asyncio."""
 
 from duetime import errors, pb
-from duetime.aio import AsyncClient, CancelResult, SettleResult
+from duetime.aio import AsyncClient, CancelResult, RescheduleResult, SettleResult
 from duetime.client import Client, ScheduleStream, Subscriber
 from duetime.connection import Backoff, Options
 from duetime.errors import DuetimeError
@@ -13,6 +13,6 @@ from duetime.subscriber_state import Counts
 
 __all__ = [
     "AsyncClient", "AsyncScheduleStream", "AsyncSubscriber", "Backoff", "CancelResult", "Client", "Counts",
-    "DuetimeError", "Key", "LocalTime", "NewMessage", "Options", "Result", "ScheduleStream", "SettleResult",
+    "DuetimeError", "Key", "LocalTime", "NewMessage", "Options", "RescheduleResult", "Result", "ScheduleStream", "SettleResult",
     "Settlement", "Subscriber", "SubscriberOptions", "Target", "When", "errors", "pb",
 ]

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from google.protobuf.message import Message
 
 from duetime import errors, pb
-from duetime.connection import Connection, Options
+from duetime.connection import Connection, Options, require_type
 from duetime.messages import NewMessage, Target, When, schedule_request, set_target, set_when
 from duetime.schedule_stream import AsyncScheduleStream, Result, result_of
 from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncHandler
@@ -20,12 +20,41 @@ from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions,
 _Response = TypeVar("_Response", bound=Message)
 
 
+class _NoTruth:
+    """A result that is no truth value: whatever happened, `if result:` would be true."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is not true or false: ask its .cancelled, .moved or .answer.outcome")
+
+
 @dataclasses.dataclass(slots=True)
-class CancelResult:
+class CancelResult(_NoTruth):
     """The answer to a cancel. `tried_before`: an earlier try had no answer, so the outcome may be its effect."""
 
     answer: pb.CancelResponse
     tried_before: bool
+
+    @property
+    def cancelled(self) -> bool:
+        """True: this call cancelled the message, which was never delivered and never will be. Otherwise answer.outcome says
+        why not."""
+        outcome = self.answer.outcome
+        return outcome == pb.CancelResponse.OUTCOME_CANCELLED or (
+            self.tried_before and outcome == pb.CancelResponse.OUTCOME_ALREADY_CANCELLED)
+
+
+@dataclasses.dataclass(slots=True)
+class RescheduleResult(_NoTruth):
+    """The answer to a reschedule."""
+
+    answer: pb.RescheduleResponse
+
+    @property
+    def moved(self) -> bool:
+        """True: the message has the new time. Otherwise answer.outcome says why not."""
+        return self.answer.outcome == pb.RescheduleResponse.OUTCOME_RESCHEDULED
 
 
 @dataclasses.dataclass(slots=True)
@@ -114,12 +143,12 @@ class AsyncClient:
         return [CancelResult(item.cancel, tries > 1) if item.HasField("cancel") else errors.from_item(item.error)
                 for item in answer.results]
 
-    async def reschedule(self, target: Target, when: When, *, etag: str = "") -> pb.RescheduleResponse:
+    async def reschedule(self, target: Target, when: When, *, etag: str = "") -> RescheduleResult:
         """Moves a message. With an etag the call is made once: a repeat would see the change of the first try."""
         request = pb.RescheduleRequest(etag=etag)
         set_target(request, target)
         set_when(request, when)
-        return await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag)
+        return RescheduleResult(await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag))
 
     async def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:
         """The state of a message; `full`: with payload and attributes."""
@@ -139,6 +168,7 @@ class AsyncClient:
 
     async def pull(self, request: pb.PullRequest) -> pb.PullResponse:
         """Leases a few messages. Made once: what an unanswered try leased comes again after its lease."""
+        require_type("Pull", request)
         wait = request.wait.seconds + request.wait.nanos / 1e9
         answer, _ = await self._connection.call("Pull", request, pb.PullResponse, repeat=False, extra=wait)
         return answer

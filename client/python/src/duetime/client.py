@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetime import errors, pb
-from duetime.aio import AsyncClient, CancelResult, CancelResults, Results, SettleResult
+from duetime.aio import AsyncClient, CancelResult, CancelResults, RescheduleResult, Results, SettleResult
 from duetime.callbacks import contained
 from duetime.connection import Options
 from duetime.messages import NewMessage, Target, When
@@ -136,7 +136,7 @@ class Client:
                      stop_redelivery: bool = False) -> CancelResults:
         return self._loop.run(self._inner.cancel_batch(targets, stop_redelivery=stop_redelivery))
 
-    def reschedule(self, target: Target, when: When, *, etag: str = "") -> pb.RescheduleResponse:
+    def reschedule(self, target: Target, when: When, *, etag: str = "") -> RescheduleResult:
         return self._loop.run(self._inner.reschedule(target, when, etag=etag))
 
     def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:

@@ -38,26 +38,32 @@ _SECONDS_MAX = 365 * 86_400
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits before another try. The n-th is random, between half and the whole of its bound."""
+    """Waits before another try. The n-th is random, between half and the whole of its bound, which is at least 50 ms."""
 
     initial: timedelta = timedelta(milliseconds=100)
     maximum: timedelta = timedelta(seconds=5)
     multiplier: float = 2.0
 
 
+#: The least bound of a wait, in seconds: a server that is down must not cost the client's machine a core.
+_BOUND_MIN = 0.05
+
+
 class Waits:
     def __init__(self, options: Backoff) -> None:
         self._options = options
-        self._bound: float = options.initial.total_seconds()
+        self._bound = 0.0
+        self.reset()
 
     def next(self, requested: timedelta | None) -> float:
         """Seconds to wait: at least what the server requests."""
         wait = self._bound * random.uniform(0.5, 1)
-        self._bound = min(self._bound * max(self._options.multiplier, 1), self._options.maximum.total_seconds())
+        longer = min(self._bound * max(self._options.multiplier, 1), self._options.maximum.total_seconds())
+        self._bound = max(longer, _BOUND_MIN)
         return wait + (requested.total_seconds() if requested else 0)
 
     def reset(self) -> None:
-        self._bound = self._options.initial.total_seconds()
+        self._bound = max(self._options.initial.total_seconds(), _BOUND_MIN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,9 @@ class Options:
     backoff: Backoff = Backoff()
 
 
-_METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.output_type))
+# Each method's path, and the classes of its request and response.
+_METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.input_type),
+                   message_factory.GetMessageClass(method.output_type))
             for service in (messages_pb2.DESCRIPTOR.services_by_name["Messages"],
                             admin_pb2.DESCRIPTOR.services_by_name["Admin"])
             for name, method in service.methods_by_name.items()}
@@ -133,7 +141,7 @@ class Connection:
     def stream(self, name: str) -> Any:
         """Opens a stream in both directions."""
         self._require_open()
-        path, response = _METHODS[name]
+        path, _, response = _METHODS[name]
 
         def call(channel: grpc.aio.Channel) -> Any:
             return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
@@ -154,7 +162,7 @@ class Connection:
                 raise errors.DeadlineExceeded("no member of the cell led before the deadline") from None
         method = self._unary.get((channel, name))
         if method is None:
-            path, response = _METHODS[name]
+            path, _, response = _METHODS[name]
             assert response is kind
             method = self._unary[channel, name] = channel.unary_unary(path, request_serializer=_serialize,
                                                                       response_deserializer=response.FromString)
@@ -165,6 +173,7 @@ class Connection:
         """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too,
         without those that a standby refused."""
         self._require_open()
+        require_type(name, request)
         if self.options.timeout <= timedelta(0):
             raise errors.DeadlineExceeded("the timeout of the call is not positive")
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
@@ -194,6 +203,7 @@ class Connection:
 
     async def pages(self, name: str, request: Any, kind: type[Message], field: str) -> AsyncIterator[list[Any]]:
         """The pages of a list, from that of the request on."""
+        require_type(name, request)
         following = type(request)()
         following.CopyFrom(request)
         while True:
@@ -204,6 +214,13 @@ class Connection:
             if page.next_page_token == following.page_token:
                 raise errors.Internal("the server named a page as the one after itself")
             following.page_token = page.next_page_token
+
+
+def require_type(name: str, request: object) -> None:
+    # Otherwise another message would be sent as its bytes, which the server reads as something else.
+    expected = _METHODS[name][1]
+    if not isinstance(request, expected):
+        raise TypeError(f"{name} takes a {expected.__name__}, not a {type(request).__name__}")
 
 
 def _serialize(request: Message) -> bytes:

@@ -57,14 +57,32 @@ def set_when(request: pb.ScheduleRequest | pb.RescheduleRequest, when: When) -> 
     elif isinstance(when, datetime):
         request.deliver_time.CopyFrom(timestamp(when))
     else:
+        _require_when(when)
         request.civil_time.local, request.civil_time.time_zone = when
+
+
+def _require_when(when: object) -> None:
+    if not isinstance(when, timedelta | datetime) and not _are_texts(when):
+        raise TypeError("the time of a message is a timedelta, a datetime with a time zone, or a LocalTime, not "
+                        f"{_shown(when)}")
+
+
+def _are_texts(value: object) -> bool:
+    """True for a LocalTime, a Key, and a tuple like them."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.80} ({type(value).__name__})"
 
 
 def set_target(request: pb.CancelRequest | pb.RescheduleRequest | pb.GetRequest | pb.ExplainRequest, target: Target) -> None:
     if isinstance(target, str):
         request.message_id = target
-    else:
+    elif _are_texts(target):
         request.key.topic, request.key.key = target
+    else:
+        raise TypeError(f"a message is meant by its id, a text, or by Key(topic, key), not by {_shown(target)}")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -103,6 +121,13 @@ class NewMessage(_Options):
     #: None: the server refuses the message, with DELIVER_TIME_MISSING. timedelta(0) is due at once.
     when: When | None = None
 
+    def __post_init__(self) -> None:
+        # Fails here, where the mistake is, and not where the message is sent.
+        if self.when is not None:
+            _require_when(self.when)
+        if not isinstance(self.payload, bytes | str):
+            raise TypeError(f"the payload is bytes, or a text that is sent as UTF-8, not {_shown(self.payload)}")
+
     def proto(self) -> pb.ScheduleRequest:
         request = pb.ScheduleRequest(
             topic=self.topic, payload=self.payload.encode() if isinstance(self.payload, str) else self.payload,
@@ -124,6 +149,8 @@ class NewMessage(_Options):
 
 def schedule_request(message: NewMessage | pb.ScheduleRequest, *, named: bool) -> pb.ScheduleRequest:
     """The request, which the caller may change. `named`: with a random request id if it has none."""
+    if not isinstance(message, NewMessage | pb.ScheduleRequest):
+        raise TypeError(f"what is scheduled is a NewMessage or a ScheduleRequest, not a {type(message).__name__}")
     request = pb.ScheduleRequest()
     request.CopyFrom(message.proto() if isinstance(message, NewMessage) else message)
     if named and not request.request_id:
