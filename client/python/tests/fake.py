@@ -6,11 +6,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from duetime import Options
+
 
 class FakeStream:
     """Both the connection and its one stream. Every write is in `written`; `answers` holds what read() returns."""
 
     def __init__(self) -> None:
+        self.options = Options()
         self.written: asyncio.Queue[Any] = asyncio.Queue()
         self.answers: asyncio.Queue[Any] = asyncio.Queue()
 

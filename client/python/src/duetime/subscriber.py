@@ -21,6 +21,7 @@ from duetime import errors, pb
 from duetime.callbacks import call_back
 from duetime.cell import LEADER_PAUSE
 from duetime.connection import Backoff, Connection, Waits
+from duetime.connection_log import ConnectionLog
 from duetime.messages import Settlement, duration
 from duetime.subscriber_state import Counts, SubscriberState
 
@@ -58,6 +59,9 @@ class SubscriberOptions:
     on_disconnect: Callable[[errors.DuetimeError | None], None] | None = None
 
 
+#: Seconds after which a stream that has not opened, and has no error, is logged.
+_PATIENCE = 5.0
+
 # Errors about the request itself. Others may pass: a restart, a full table, a broken connection.
 _PERMANENT = (errors.InvalidArgument, errors.NotFound, errors.AlreadyExists, errors.PermissionDenied, errors.Unauthenticated,
               errors.FailedPrecondition, errors.OutOfRange, errors.Unimplemented)
@@ -79,6 +83,7 @@ class AsyncSubscriber:
         self._start = _start(options)
         self._handler = handler
         self._state = SubscriberState(options.extend_max.total_seconds())
+        self._log = ConnectionLog(connection.options.server, options.topic)
         self._error: errors.DuetimeError | None = None
         self._call: Any = None
         self._silent = False
@@ -176,8 +181,10 @@ class AsyncSubscriber:
                 if self._state.stopping:
                     return
                 if isinstance(error, _PERMANENT):
+                    self._log.refused(error)
                     self._error = error
                     return
+                self._log.ended(time.monotonic(), error)
                 # A stream that lived longer than the longest wait starts the backoff anew.
                 if time.monotonic() - opened > self._options.backoff.maximum.total_seconds():
                     waits.reset()
@@ -189,6 +196,9 @@ class AsyncSubscriber:
                 end = time.monotonic() + wait
                 while not self._state.stopping and time.monotonic() < end:
                     await self._state.wait_change(end - time.monotonic())
+        except Exception:
+            _LOG.exception("the subscriber of %r ends by a fault", self._options.topic)
+            raise
         finally:
             self._state.request_stop()  # ends the handlers' tasks
             await self._connection.close()
@@ -198,9 +208,12 @@ class AsyncSubscriber:
         self._silent = False
         self._state.begin_stream()
         call = self._call = self._connection.stream("Subscribe")
+        patience = asyncio.get_running_loop().call_later(_PATIENCE, lambda: self._log.waits(time.monotonic(), _PATIENCE))
         helpers = [asyncio.create_task(self._write(call)), asyncio.create_task(self._watch(call))]
         try:
             while (response := await call.read()) is not grpc.aio.EOF:
+                if response.HasField("started"):
+                    self._log.opened(time.monotonic())
                 self._state.on_frame(response)
             return None
         except grpc.aio.AioRpcError as error:
@@ -212,6 +225,7 @@ class AsyncSubscriber:
             seconds = self._options.silence_max.total_seconds()
             return errors.Unavailable(f"no sign of life from the server for {seconds:g} s") if self._silent else None
         finally:
+            patience.cancel()
             self._state.end_stream()
             for helper in helpers:
                 helper.cancel()
