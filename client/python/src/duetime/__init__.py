@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client library of duetime, a durable delayed-message daemon: `Client`, and `AsyncClient` for asyncio."""
 
+from duetime import fork  # isort: skip  (before anything imports grpc)
 from duetime import errors, pb
 from duetime.aio import AsyncClient, CancelResult, RescheduleResult, SettleResult
 from duetime.client import Client, ScheduleStream, Subscriber

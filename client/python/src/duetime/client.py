@@ -12,7 +12,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from duetime import errors, pb
+from duetime import errors, fork, pb
 from duetime.aio import AsyncClient, CancelResult, CancelResults, RescheduleResult, Results, SettleResult
 from duetime.callbacks import contained
 from duetime.connection import Options
@@ -35,6 +35,11 @@ class _Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
+        try:
+            fork.require_none()  # the child has no such thread
+        except errors.FailedPrecondition:
+            work.close()
+            raise
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("a callback on the client's thread must not call the client, which would wait for itself")
@@ -97,11 +102,11 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Closes the connection. Stop subscribers and finish streams before: this breaks them, and calls of other threads."""
+        """Closes the connection; after a fork it does nothing. Stop subscribers and finish streams before: this breaks them, and calls of other threads."""
         try:
             self._loop.run(self._inner.close())
         except errors.FailedPrecondition:
-            return  # a repeat
+            return  # a repeat, or after a fork
         self._loop.close()
 
     def __enter__(self) -> Self:

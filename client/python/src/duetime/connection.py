@@ -17,7 +17,7 @@ import grpc.aio
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 
-from duetime import cell, errors
+from duetime import cell, errors, fork
 from duetime.v1 import admin_pb2, messages_pb2
 
 _Response = TypeVar("_Response", bound=Message)
@@ -120,6 +120,7 @@ class Connection:
             channel_options = _CHANNEL_OPTIONS + cell.CHANNEL_OPTIONS
             if not all(re.fullmatch(r".+:\d+", server) for server in servers):
                 raise errors.InvalidArgument("each address of several must be host:port")
+        fork.begin()
         if secure:
             credentials = grpc.ssl_channel_credentials(options.tls_ca, options.tls_key, options.tls_cert)
             self._channels = [grpc.aio.secure_channel(server, credentials, channel_options) for server in servers]
@@ -129,12 +130,15 @@ class Connection:
 
     async def close(self) -> None:
         self._closed = True
+        if fork.happened():
+            return
         if self._cell is not None:
             self._cell.close()
         for channel in self._channels:
             await channel.close()
 
     def _require_open(self) -> None:
+        fork.require_none()
         if self._closed:
             raise errors.FailedPrecondition("the client is closed")
 
