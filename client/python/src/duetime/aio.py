@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -72,8 +73,8 @@ CancelResults = list[CancelResult | errors.DuetimeError]
 class AsyncClient:
     """Calls to one server or one cell. Make it within a running event loop, and use it there only.
 
-    Calls raise DuetimeError. Those whose repeat is safe are made again after UNAVAILABLE; the others (a reschedule with an etag,
-    creates, deletes, pull) are made once, and their outcome is then unknown."""
+    Calls raise DuetimeError. Those whose repeat is safe are made again after UNAVAILABLE; the others (deletes, pull, and a
+    reschedule or an update of a recurrence with an etag) are made once, and their outcome is then unknown."""
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or Options()
@@ -185,7 +186,7 @@ class AsyncClient:
     # ---- Topics and subscriptions
 
     async def create_topic(self, topic: pb.Topic) -> pb.Topic:
-        return (await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse, repeat=False)).topic
+        return (await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse)).topic
 
     async def get_topic(self, name: str) -> pb.Topic:
         return (await self._call("GetTopic", pb.GetTopicRequest(name=name), pb.GetTopicResponse)).topic
@@ -211,7 +212,7 @@ class AsyncClient:
         return self._items("ListTopics", request or pb.ListTopicsRequest(), pb.ListTopicsResponse, "topics")
 
     async def create_subscription(self, request: pb.CreateSubscriptionRequest) -> pb.Subscription:
-        return (await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse, repeat=False)).subscription
+        return (await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse)).subscription
 
     async def get_subscription(self, topic: str, name: str = "") -> pb.Subscription:
         request = pb.GetSubscriptionRequest(topic=topic, name=name)
@@ -236,7 +237,12 @@ class AsyncClient:
         return await self._call("Forecast", request, pb.ForecastResponse)
 
     async def start_bulk(self, request: pb.StartBulkRequest) -> pb.Operation:
-        return (await self._call("StartBulk", request, pb.StartBulkResponse, repeat=False)).operation
+        """Starts an operation on many messages. One without a name gets a random one, so that the server recognises a repeat."""
+        require_type("StartBulk", request)
+        named = pb.StartBulkRequest()
+        named.CopyFrom(request)
+        named.name = request.name or secrets.token_hex(16)
+        return (await self._call("StartBulk", named, pb.StartBulkResponse)).operation
 
     async def get_operation(self, name: str) -> pb.Operation:
         return (await self._call("GetOperation", pb.GetOperationRequest(name=name), pb.GetOperationResponse)).operation
@@ -250,13 +256,16 @@ class AsyncClient:
     # ---- Recurrences
 
     async def create_recurrence(self, request: pb.CreateRecurrenceRequest) -> pb.Recurrence:
-        return (await self._call("CreateRecurrence", request, pb.CreateRecurrenceResponse, repeat=False)).recurrence
+        return (await self._call("CreateRecurrence", request, pb.CreateRecurrenceResponse)).recurrence
 
     async def get_recurrence(self, name: str) -> pb.Recurrence:
         return (await self._call("GetRecurrence", pb.GetRecurrenceRequest(name=name), pb.GetRecurrenceResponse)).recurrence
 
     async def update_recurrence(self, request: pb.UpdateRecurrenceRequest) -> pb.Recurrence:
-        return (await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=False)).recurrence
+        """Changes a recurrence. With an etag the call is made once, as a reschedule."""
+        require_type("UpdateRecurrence", request)
+        repeat = not request.etag
+        return (await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=repeat)).recurrence
 
     async def pause_recurrence(self, name: str) -> pb.Recurrence:
         return (await self._call("PauseRecurrence", pb.PauseRecurrenceRequest(name=name), pb.PauseRecurrenceResponse)).recurrence
