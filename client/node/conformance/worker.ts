@@ -70,6 +70,7 @@ export class Worker {
   }
 
   private async handle(delivery: Delivery): Promise<Settlement> {
+    if (this.request.exit_on !== undefined && delivery.payload.toString() === this.request.exit_on) process.exit(3);
     const n = ++this.deliveries;
     const finished = new Promise<SettlementJson>((resolve) => this.waiting.set(n, resolve));
     this.print({ event: 'delivery', subscriber: this.request.subscriber, n, delivery: toJson(deliveryType, delivery) });

@@ -5,20 +5,26 @@
 import type { ExtendLease } from './types';
 
 interface Lease {
-  received: number;
-  extendAt: number;
+  /** When the handler began. Until then, when the delivery arrived. */
+  since: number;
+  begun: boolean;
+  /** When to extend the lease, or to give the delivery back. */
+  checkAt: number;
+  /** When the lease ends, unless it is extended. */
+  endsAt: number;
 }
 
 /**
  * Extends a lease whenever a third of it has passed, so that a lost request or a slow server does not end it. This stops when the
- * delivery is settled, its lease is lost, or `keepMax` milliseconds have passed since it arrived. It has no clock and no timer: the
- * caller passes the time.
+ * delivery is settled, its lease is lost, or its handler has run for `keepMax` milliseconds. A delivery that waits for a handler is
+ * given back instead, before it has waited for `keepMax`, and after two thirds of its lease if that is not extended. LeaseKeeper has
+ * no clock and no timer: the caller passes the time.
  */
 export class LeaseKeeper {
   private duration = 0;
-  // 0: no lease of this stream is extended.
-  private interval = 0;
-  // The leases to extend, by their tokens. Ordered by extendAt, because each lease is added with the same distance from now.
+  // From one check of a lease to the next. 0: the leases have no known length.
+  private step = 0;
+  // The leases to check, by their tokens. Ordered by checkAt, because each lease is added with the same distance from now.
   private readonly leases = new Map<string, Lease>();
   // Leases whose extension is requested and not answered.
   private readonly asked = new Set<string>();
@@ -28,18 +34,28 @@ export class LeaseKeeper {
   /** The server opened a stream with leases of this length. */
   start(duration: number): void {
     this.duration = duration;
-    this.interval = duration / 3 < this.keepMax ? duration / 3 : 0;
+    this.step = duration / 3 < this.keepMax ? duration / 3 : 2 * duration / 3;
   }
 
   /** The stream and its leases have ended. */
   clear(): void {
     this.leases.clear();
     this.asked.clear();
-    this.interval = 0;
+    this.step = 0;
   }
 
+  /** A delivery has arrived, and waits for a handler. */
   add(token: string, now: number): void {
-    if (this.interval > 0) this.append(token, now, now + this.interval);
+    if (this.step === 0) return;
+    this.leases.set(token, { since: now, begun: false, checkAt: now + this.step, endsAt: now + this.duration });
+  }
+
+  /** A handler takes the delivery. */
+  begin(token: string, now: number): void {
+    const lease = this.leases.get(token);
+    if (lease === undefined) return;
+    lease.since = now;
+    lease.begun = true;
   }
 
   /** The delivery is settled, or no handler will get it. Idempotent. */
@@ -47,25 +63,39 @@ export class LeaseKeeper {
     this.leases.delete(token);
   }
 
-  /** Returns the leases to extend now, and those that are due soon after, but at most `room`. The others stay due. */
-  collect(now: number, room: number): ExtendLease[] {
+  /** True if the lease of a waiting delivery has ended although the server did not say so. */
+  hasEnded(token: string, now: number): boolean {
+    return now >= (this.leases.get(token)?.endsAt ?? Infinity);
+  }
+
+  /**
+   * Returns the leases to extend now, and those that are due soon after, but at most `room`. The others stay due. Also returns the
+   * waiting deliveries to give back now, which are no longer kept.
+   */
+  collect(now: number, room: number): { extend: ExtendLease[]; overdue: string[] } {
     // A little ahead, so that deliveries that arrived close together share a request.
-    const until = now + this.interval / 4;
-    const extensions: ExtendLease[] = [];
-    // The loop ends, because each lease moves to the end with a later time.
+    const until = now + this.step / 4;
+    const extend: ExtendLease[] = [];
+    const overdue: string[] = [];
+    // The loop ends, because each lease that stays moves to the end with a later time.
     for (const [token, lease] of this.leases) {
-      if (lease.extendAt > until || extensions.length >= room) break;
+      if (lease.checkAt > until || extend.length >= room) break;
       this.leases.delete(token);
-      this.append(token, lease.received, now + this.interval);
-      this.asked.add(token);
-      extensions.push({ leaseToken: token, duration: this.duration });
+      // A waiting delivery needs a lease until the next check.
+      if ((lease.begun ? now : now + this.duration / 3) < lease.since + this.keepMax) {
+        this.leases.set(token, { ...lease, checkAt: now + this.step, endsAt: now + this.duration });
+        this.asked.add(token);
+        extend.push({ leaseToken: token, duration: this.duration });
+      } else if (!lease.begun) {
+        overdue.push(token);
+      }
     }
-    return extensions;
+    return { extend, overdue };
   }
 
   /** When to call `collect` next. Absent: no lease waits for it. */
   nextCollect(): number | undefined {
-    for (const { extendAt } of this.leases.values()) return extendAt;
+    for (const { checkAt } of this.leases.values()) return checkAt;
     return undefined;
   }
 
@@ -78,9 +108,5 @@ export class LeaseKeeper {
     if (!this.asked.delete(token)) return false;
     this.leases.delete(token);
     return true;
-  }
-
-  private append(token: string, received: number, extendAt: number): void {
-    if (extendAt < received + this.keepMax) this.leases.set(token, { received, extendAt });
   }
 }

@@ -29,8 +29,9 @@ export interface SubscriberOptions {
    */
   lease?: number;
   /**
-   * For how long after its arrival the subscriber extends the lease of an unsettled delivery. Afterwards the lease ends, and the
-   * message goes to another subscriber. 0: it extends no lease. Default: 1 hour.
+   * For how long the subscriber extends the lease of a delivery while its handler runs. Afterwards the lease ends, and the message
+   * goes to another subscriber. A delivery that waits for a handler for as long is given back. 0: the subscriber extends no lease.
+   * Default: 1 hour.
    */
   extendMax?: number;
   /** How many handlers may run at once. With 1, the handler gets deliveries in the order of the stream. Default: 1. */
@@ -46,7 +47,7 @@ export interface SubscriberOptions {
 }
 
 export interface HandlerContext {
-  /** Aborts if the delivery's lease is lost: its stream ended, or the server refused to extend it. The message comes again. */
+  /** Aborts if the delivery's lease is lost: its stream ended, or the server says so. The message comes again. */
   readonly signal: AbortSignal;
 }
 
@@ -98,7 +99,7 @@ export class Subscriber {
   private lastResponse = 0;
   private closing = false;
   private flushing = false;
-  private extensionTimer: NodeJS.Timeout | undefined;
+  private requestTimer: NodeJS.Timeout | undefined;
   // Aborts the signals of running handlers, by lease token.
   private readonly aborts = new Map<string, () => void>();
   private waiting: (() => void)[] = [];
@@ -108,7 +109,10 @@ export class Subscriber {
   constructor(private readonly server: ServerOptions, private readonly options: SubscriberOptions, private readonly handler: Handler) {
     const { topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, lease, signal } = options;
     this.startRequest = encodeRequest(rpcOf('Subscribe').request, {
-      start: { topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, leaseDuration: lease || undefined },
+      start: {
+        topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, leaseDuration: lease || undefined,
+        reportsBegun: true,
+      },
     });
     this.state = new SubscriberState(Math.max(options.handlers ?? 1, 1), options.extendMax ?? 3_600_000,
       (token) => this.aborts.get(token)?.());
@@ -188,7 +192,7 @@ export class Subscriber {
       });
     });
     clearInterval(watch);
-    clearTimeout(this.extensionTimer);
+    clearTimeout(this.requestTimer);
     this.stream = undefined;
     this.state.endStream();
     for (const abort of this.aborts.values()) abort();
@@ -225,7 +229,8 @@ export class Subscriber {
 
   // Call after each change of the state: starts handlers, sends what there is to send, and wakes what waits.
   private changed(): void {
-    for (let work = this.state.takeWork(); work !== undefined; work = this.state.takeWork()) void this.handle(work);
+    const take = (): Work | undefined => this.state.takeWork(performance.now());
+    for (let work = take(); work !== undefined; work = take()) void this.handle(work);
     for (const resolve of this.waiting.splice(0)) resolve();
     if (this.flushing) return;
     // Later, so that all settlements of this turn share a request.
@@ -265,7 +270,7 @@ export class Subscriber {
 
   private flush(): void {
     if (this.stream === undefined || this.halfClosed) return;
-    clearTimeout(this.extensionTimer);
+    clearTimeout(this.requestTimer);
     while (this.writable) {
       const request = this.state.takeRequest(performance.now());
       if (request === undefined) break;
@@ -276,9 +281,9 @@ export class Subscriber {
       this.stream.halfClose();
       return;
     }
-    const next = this.state.nextExtension();
+    const next = this.state.nextRequest();
     if (next === undefined || !this.writable) return;
-    this.extensionTimer = setTimeout(() => this.flush(), Math.min(Math.max(next - performance.now(), 1), TIMER_MAX));
+    this.requestTimer = setTimeout(() => this.flush(), Math.min(Math.max(next - performance.now(), 1), TIMER_MAX));
   }
 
   // Waits for the condition, but not longer than `timeout`. Returns true if the condition holds.

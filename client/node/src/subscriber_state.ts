@@ -26,8 +26,8 @@ export interface SubscriberCounts {
   /** Settlements without confirmation when the stream ended. The message may come again. */
   lost: number;
   /**
-   * Deliveries that the handler did not get, because the stream ended or `stop` was called. The messages come again. `stop` releases
-   * them, so that this is no failed attempt.
+   * Deliveries that the handler did not get: the stream or the lease ended, `stop` was called, or no handler was free within
+   * `extendMax`. The messages come again. This is no failed attempt, because the handler had not begun.
    */
   skipped: number;
   /** Streams that the server opened. */
@@ -36,7 +36,7 @@ export interface SubscriberCounts {
   settleRequests: number;
   /** Leases that the server extended. */
   extended: number;
-  /** Leases that had ended before their extension, so that another subscriber may have the message. */
+  /** Leases that ended while the delivery waited or its handler ran, so that another subscriber may have the message. */
   leasesLost: number;
 }
 
@@ -47,24 +47,34 @@ export interface Work {
 }
 
 interface Outgoing {
+  begun: string[];
   ack: string[];
   nack: { leaseToken: string; delay: number | undefined; reason: string }[];
   release: { leaseToken: string; delay: number | undefined }[];
   deadLetter: { leaseToken: string; reason: string }[];
 }
 
+// How long a handler runs before it is reported, with a request that is sent anyway, and with a request of its own. Fast handlers
+// need no report.
+const REPORT_ANYWAY = 10;
+const REPORT_ALONE = 100;
+
+function nothingOutgoing(): Outgoing {
+  return { begun: [], ack: [], nack: [], release: [], deadLetter: [] };
+}
+
 /**
  * It makes no calls and has no clock: the caller passes the time in milliseconds, and looks for work and requests after each change.
  *
  * Invariants: (1) each queued delivery belongs to the open stream; (2) unconfirmed settlements are in `outgoing`, or were sent on the
- * open stream and are not answered yet; (3) the lease of a settled delivery is not extended, so no request holds a token twice.
+ * open stream and are not answered yet; (3) a settled delivery is not reported as begun, and its lease is not extended.
  */
 export class SubscriberState {
   readonly counts: SubscriberCounts = {
     delivered: 0, acked: 0, nacked: 0, deadLettered: 0, released: 0, left: 0, refused: 0, lost: 0, skipped: 0, streams: 0,
     settleRequests: 0, extended: 0, leasesLost: 0,
   };
-  /** Handlers that run. */
+  /** Handlers that run, or wait for the server to confirm that they begin. */
   running = 0;
   stopping = false;
 
@@ -75,9 +85,16 @@ export class SubscriberState {
   private queue: Delivery[] = [];
   // The deliveries of the queue before this one are taken.
   private queueBegin = 0;
-  private outgoing: Outgoing = { ack: [], nack: [], release: [], deadLetter: [] };
+  private outgoing = nothingOutgoing();
   private noMoreDeliveries = false;
-  // The most settlements and extensions in one request: the stream's credit. The server ends a stream that exceeds a limit, and no
+  // Running handlers that are not reported, in the order of their begin: the time of the begin, by lease token.
+  private readonly unreported = new Map<string, number>();
+  // Reports that the server has not answered, by lease token. 'refused': the lease is known to be lost.
+  private readonly reported = new Map<string, 'sent' | 'refused'>();
+  // Deliveries that have a handler, which is not called before the server confirms the report.
+  private readonly confirming = new Map<string, Work>();
+  private confirmed: Work[] = [];
+  // The most settlements, reports and extensions in one request: the stream's credit. The server ends a stream that exceeds a limit, and no
   // credit is greater than this limit. Unsettled deliveries may be more than the credit, because leases that end return credit.
   private requestMax = Infinity;
   // The settlements that the server has not answered, by lease token.
@@ -86,7 +103,7 @@ export class SubscriberState {
   private readonly released = new Set<string>();
   private lostBeforeStop = 0;
 
-  /** `onLeaseLost` gets the tokens of leases that ended before they were extended. */
+  /** `onLeaseLost` gets the tokens of leases that ended while a handler ran. */
   constructor(private readonly handlers: number, extendMax: number, private readonly onLeaseLost: (token: string) => void) {
     this.leases = new LeaseKeeper(extendMax);
   }
@@ -104,7 +121,9 @@ export class SubscriberState {
     this.open = false;
     this.clearQueue();
     this.leases.clear();
-    this.outgoing = { ack: [], nack: [], release: [], deadLetter: [] };
+    this.outgoing = nothingOutgoing();
+    this.unreported.clear();
+    this.reported.clear();
     this.noMoreDeliveries = false;
     this.counts.lost += this.unconfirmed.size;
     this.unconfirmed.clear();
@@ -112,7 +131,7 @@ export class SubscriberState {
   }
 
   onResponse(response: SubscribeResponse, now: number): void {
-    const { started, deliveries, settled, refused, extended, drain } = response;
+    const { started, deliveries, settled, refused, extended, begun, drain } = response;
     if (started !== undefined) {
       ++this.counts.streams;
       this.leases.start(started.leaseDuration ?? 0);
@@ -120,8 +139,13 @@ export class SubscriberState {
     }
     for (const token of extended) this.leases.onExtended(token);
     this.counts.extended += extended.length;
+    for (const token of begun) this.onBegun(token);
     for (const token of settled) this.onSettled(token);
-    for (const { leaseToken } of refused) this.onRefused(leaseToken);
+    const lost = new Set<string>();
+    for (const { leaseToken } of refused) {
+      if (this.onRefused(leaseToken)) lost.add(leaseToken);
+    }
+    this.dropQueued(lost, () => ++this.counts.skipped);
     if (drain !== undefined) this.draining = true;
     for (const delivery of deliveries) {
       if (this.stopping) {
@@ -134,13 +158,33 @@ export class SubscriberState {
   }
 
   /** The next delivery for a handler, if there is one and a handler is free. `settle` must follow. */
-  takeWork(): Work | undefined {
-    if (this.running >= this.handlers || this.stopping) return undefined;
-    const delivery = this.queue[this.queueBegin];
-    if (delivery === undefined) return undefined;
-    if (++this.queueBegin >= this.queue.length) [this.queue, this.queueBegin] = [[], 0];
-    ++this.running;
-    return { delivery, stream: this.stream };
+  takeWork(now: number): Work | undefined {
+    const confirmed = this.confirmed.shift();
+    if (confirmed !== undefined) {
+      this.leases.begin(confirmed.delivery.leaseToken, now);
+      return confirmed;
+    }
+    while (this.running < this.handlers && !this.stopping) {
+      const delivery = this.queue[this.queueBegin];
+      if (delivery === undefined) return undefined;
+      if (++this.queueBegin >= this.queue.length) [this.queue, this.queueBegin] = [[], 0];
+      const token = delivery.leaseToken;
+      if (this.leases.hasEnded(token, now)) {
+        ++this.counts.leasesLost;
+        this.skip(delivery);
+        continue;
+      }
+      ++this.running;
+      this.leases.begin(token, now);
+      const work = { delivery, stream: this.stream };
+      if (!delivery.confirmBegun) {
+        this.unreported.set(token, now);
+        return work;
+      }
+      this.confirming.set(token, work);
+      this.outgoing.begun.push(token);
+    }
+    return undefined;
   }
 
   settle({ delivery, stream }: Work, settlement: Settlement): void {
@@ -148,7 +192,10 @@ export class SubscriberState {
     --this.running;
     ++this.counts.delivered;
     const current = this.open && stream === this.stream;
-    if (current) this.leases.remove(token);
+    if (current) {
+      this.leases.remove(token);
+      this.unreported.delete(token);
+    }
     if (settlement.kind === 'leave') {
       ++this.counts.left;
     } else if (!current) {
@@ -159,10 +206,12 @@ export class SubscriberState {
     }
   }
 
-  /** The next request to send: settlements, and leases to extend. Absent: there is nothing to send. */
+  /** The next request to send: settlements, reports, and leases to extend. Absent: there is nothing to send. */
   takeRequest(now: number): Input<SubscribeRequest> | undefined {
     if (!this.open) return undefined;
-    let room = this.requestMax;
+    const { extend, overdue } = this.leases.collect(now, this.requestMax);
+    this.dropQueued(new Set(overdue), (delivery) => this.giveBack(delivery));
+    let room = this.requestMax - extend.length;
     const take = <Item>(items: Item[]): Item[] => {
       const taken = items.splice(0, room);
       room -= taken.length;
@@ -172,10 +221,13 @@ export class SubscriberState {
     const request = { ack: take(ack), nack: take(nack), release: take(release), deadLetter: take(deadLetter) };
     const settles = request.ack.length + request.nack.length + request.release.length + request.deadLetter.length > 0;
     if (settles) ++this.counts.settleRequests;
-    const extend = this.leases.collect(now, room);
     const { noMoreDeliveries } = this;
     this.noMoreDeliveries = false;
-    return settles || extend.length > 0 || noMoreDeliveries ? { ...request, extend, noMoreDeliveries } : undefined;
+    const anyway = settles || extend.length > 0 || noMoreDeliveries || this.outgoing.begun.length > 0;
+    this.addReports(now, anyway, room);
+    const begun = take(this.outgoing.begun);
+    for (const token of begun) this.reported.set(token, 'sent');
+    return anyway || begun.length > 0 ? { ...request, begun, extend, noMoreDeliveries } : undefined;
   }
 
   /** True if the server drains and nothing is left to settle: the stream should end, so that the server need not wait. */
@@ -184,8 +236,11 @@ export class SubscriberState {
   }
 
   /** When to call `takeRequest` at the latest. */
-  nextExtension(): number | undefined {
-    return this.open ? this.leases.nextCollect() : undefined;
+  nextRequest(): number | undefined {
+    if (!this.open) return undefined;
+    const next = this.leases.nextCollect();
+    for (const begun of this.unreported.values()) return Math.min(begun + REPORT_ALONE, next ?? Infinity);
+    return next;
   }
 
   /** Hands out no more work, and releases the deliveries that no handler has. */
@@ -208,7 +263,16 @@ export class SubscriberState {
     return (!this.open || this.unconfirmed.size === 0) && this.counts.lost === this.lostBeforeStop;
   }
 
+  private onBegun(token: string): void {
+    this.reported.delete(token);
+    const work = this.confirming.get(token);
+    if (work === undefined) return;
+    this.confirming.delete(token);
+    this.confirmed.push(work);
+  }
+
   private onSettled(token: string): void {
+    this.reported.delete(token);
     if (this.released.delete(token)) return;
     const kind = this.unconfirmed.get(token);
     if (!this.unconfirmed.delete(token)) return;
@@ -218,13 +282,38 @@ export class SubscriberState {
     if (kind === 'deadLetter') ++this.counts.deadLettered;
   }
 
-  // A token may have been sent first in an extension and then in a settlement. The server answers the two in that order.
-  private onRefused(token: string): void {
+  // A token may have been sent in a report, in an extension, and then in a settlement. The server answers the settlement last.
+  // Returns true if the lease is lost although it is not settled.
+  private onRefused(token: string): boolean {
+    const report = this.reported.get(token);
     if (this.leases.onRefused(token)) {
-      ++this.counts.leasesLost;
-      this.onLeaseLost(token);
-    } else if (!this.released.delete(token) && this.unconfirmed.delete(token)) {
-      ++this.counts.refused;
+      // The server refuses the report, too.
+      if (report !== undefined) this.reported.set(token, 'refused');
+    } else if (report !== undefined) {
+      this.reported.delete(token);
+      if (report === 'refused') return false;
+    } else {
+      if (!this.released.delete(token) && this.unconfirmed.delete(token)) ++this.counts.refused;
+      return false;
+    }
+    ++this.counts.leasesLost;
+    this.leases.remove(token);
+    this.unreported.delete(token);
+    if (this.confirming.delete(token)) {
+      --this.running;
+      ++this.counts.skipped;
+    }
+    this.onLeaseLost(token);
+    return true;
+  }
+
+  // Moves reports to the outgoing ones, if a request is sent anyway, or if a report has waited for long.
+  private addReports(now: number, anyway: boolean, room: number): void {
+    for (const [token, begun] of this.unreported) {
+      if (begun + (anyway ? REPORT_ANYWAY : REPORT_ALONE) > now || this.outgoing.begun.length >= room) return;
+      anyway = true;
+      this.unreported.delete(token);
+      this.outgoing.begun.push(token);
     }
   }
 
@@ -248,16 +337,40 @@ export class SubscriberState {
   }
 
   // Drops a delivery that got no handler. Releases it if the subscriber stops and the stream is open.
-  private skip({ leaseToken }: Delivery): void {
+  private skip(delivery: Delivery): void {
+    if (this.stopping && this.open) {
+      this.giveBack(delivery);
+    } else {
+      ++this.counts.skipped;
+      this.leases.remove(delivery.leaseToken);
+    }
+  }
+
+  private giveBack({ leaseToken }: Delivery): void {
     ++this.counts.skipped;
     this.leases.remove(leaseToken);
-    if (!this.stopping || !this.open) return;
     this.released.add(leaseToken);
     this.outgoing.release.push({ leaseToken, delay: undefined });
   }
 
+  // Removes the waiting deliveries with these tokens.
+  private dropQueued(tokens: Set<string>, drop: (delivery: Delivery) => void): void {
+    if (tokens.size === 0) return;
+    const queue = this.queue.slice(this.queueBegin);
+    [this.queue, this.queueBegin] = [queue.filter(({ leaseToken }) => !tokens.has(leaseToken)), 0];
+    for (const delivery of queue) {
+      if (tokens.has(delivery.leaseToken)) drop(delivery);
+    }
+  }
+
+  // Drops the deliveries whose handler was not called.
   private clearQueue(): void {
-    for (const delivery of this.queue.splice(this.queueBegin)) this.skip(delivery);
+    const waiting = [...this.confirming.values(), ...this.confirmed].map(({ delivery }) => delivery);
+    this.running -= waiting.length;
+    this.confirming.clear();
+    this.confirmed = [];
+    this.outgoing.begun = [];
+    for (const delivery of waiting.concat(this.queue.splice(this.queueBegin))) this.skip(delivery);
     [this.queue, this.queueBegin] = [[], 0];
   }
 }
