@@ -5,6 +5,7 @@
 import { type ChannelOptions, Client as GrpcClient, type ChannelCredentials, Metadata, credentials } from '@grpc/grpc-js';
 
 import { DuetimeError } from './errors';
+import { type Logger, textOf } from './log';
 
 /** Certificates in PEM. */
 export interface TlsOptions {
@@ -26,6 +27,10 @@ export interface ServerOptions {
   tls?: TlsOptions;
   /** Sent with each call as "authorization: Bearer ...". Requires `tls`. A function is called for each call. */
   token?: string | (() => string | Promise<string>);
+  /**
+   * Gets what subscribers and streams log: callbacks that throw. Default: warnings and errors go to `console`.
+   */
+  logger?: Logger;
 }
 
 const CHANNEL_OPTIONS: ChannelOptions = {
@@ -56,6 +61,17 @@ function pemOf(name: string, text: Buffer | string | undefined): Buffer | null {
   return pem;
 }
 
+/** The metadata of a call. Throws an Error, whatever the token's function throws. */
+export async function metadataOf(token: string | (() => string | Promise<string>)): Promise<Metadata> {
+  try {
+    const metadata = new Metadata();
+    metadata.set('authorization', `Bearer ${typeof token === 'string' ? token : await token()}`);
+    return metadata;
+  } catch (error) {
+    throw new Error(`no token: ${textOf(error)}`, { cause: error });
+  }
+}
+
 function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
   if (tls === undefined) {
     if (token !== undefined) throw new DuetimeError('INVALID_ARGUMENT', 'a token needs TLS; plain text would reveal the token');
@@ -67,14 +83,7 @@ function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
   const channel = credentials.createSsl(pemOf('ca', tls.ca), pemOf('key', tls.key), pemOf('cert', tls.cert));
   if (token === undefined) return channel;
   const sender = credentials.createFromMetadataGenerator((_, callback) => {
-    Promise.resolve(typeof token === 'string' ? token : token()).then(
-      (text) => {
-        const metadata = new Metadata();
-        metadata.set('authorization', `Bearer ${text}`);
-        callback(null, metadata);
-      },
-      (error: Error) => callback(error),
-    );
+    metadataOf(token).then((metadata) => callback(null, metadata), (error: Error) => callback(error));
   });
   return credentials.combineChannelCredentials(channel, sender);
 }

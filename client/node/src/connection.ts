@@ -9,6 +9,7 @@ import { type Client as GrpcClient, connectivityState, Metadata } from '@grpc/gr
 
 import { openChannel, type ServerOptions } from './channel';
 import { DuetimeError } from './errors';
+import { Log } from './log';
 
 // grpc.health.v1: a HealthCheckRequest for the service duetime.v1.Messages, and the HealthCheckResponse SERVING.
 const HEALTH_REQUEST = Buffer.from('\x0a\x13duetime.v1.Messages');
@@ -33,6 +34,7 @@ function checkServing(member: GrpcClient): Promise<GrpcClient> {
 
 /** A channel to each server. */
 export class Connection {
+  readonly log: Log;
   private readonly members: GrpcClient[];
   // The only server, or the member whose health was SERVING in the last search.
   private leader: GrpcClient | undefined;
@@ -40,6 +42,7 @@ export class Connection {
   private closed = false;
 
   constructor(options: ServerOptions) {
+    this.log = new Log(options.logger);
     const servers = options.server?.split(',').map((server) => server.trim()) ?? [];
     if (servers.length < 2) {
       this.members = [openChannel(options)];

@@ -11,6 +11,7 @@ export {
 export { type Code, DuetimeError, type ErrorDetails, type FieldViolation } from './errors';
 export type { Input } from './input';
 export { List, type Page } from './list';
+export type { Logger } from './log';
 export type { ScheduleItemResult } from './schedule_result';
 export { ScheduleStream, type ScheduleStreamOptions } from './schedule_stream';
 export { Settlement } from './settlement';

@@ -10,10 +10,7 @@ import { responseOf, type ScheduleItemResult } from './schedule_result';
 import type { ScheduleStreamResponse } from './types';
 
 export interface ScheduleStreamOptions {
-  /**
-   * Gets the result of the message with this number, in order. Messages are numbered from 0 over all frames, in the order of sending.
-   * It must not throw.
-   */
+  /** Gets the result of the message with this number, in order. Messages are numbered from 0 over all frames, in the order of sending. */
   onResult: (number: number, result: ScheduleItemResult) => void;
   /** The most frames without an answer; at least 1. With that many, `send` waits. Default: 8. */
   framesMax?: number;
@@ -45,7 +42,7 @@ export class ScheduleStream {
   private timer: NodeJS.Timeout | undefined;
 
   /** Use Client.scheduleStream. */
-  constructor(connection: Connection, options: ScheduleStreamOptions) {
+  constructor(private readonly connection: Connection, options: ScheduleStreamOptions) {
     this.framesMax = Math.max(options.framesMax ?? 8, 1);
     this.answerTimeout = options.answerTimeout ?? 30_000;
     this.onResult = options.onResult;
@@ -119,7 +116,9 @@ export class ScheduleStream {
       this.breakOff(new DuetimeError('INTERNAL', 'the server answered a frame that was not the next one'));
       return;
     }
-    for (const [index, result] of results.entries()) this.onResult(Number(first) + index, responseOf(result));
+    for (const [index, result] of results.entries()) {
+      this.connection.log.guard('onResult', () => this.onResult(Number(first) + index, responseOf(result)));
+    }
     this.frames.shift();
     this.answeredCount += frame.length;
     clearTimeout(this.timer);

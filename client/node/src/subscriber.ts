@@ -6,6 +6,7 @@ import type { ServerOptions } from './channel';
 import { rpcOf } from './codec';
 import { Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest } from './errors';
+import { Rarely, textOf } from './log';
 import { checkSettlement, Settlement } from './settlement';
 import { type SubscriberCounts, SubscriberState, type Work } from './subscriber_state';
 import type { Delivery, SubscribeResponse } from './types';
@@ -40,7 +41,7 @@ export interface SubscriberOptions {
   backoff?: BackoffOptions;
   /** A stream ends if the server is silent for this long. The server sends a heartbeat every 15 s by default. Default: 60,000. */
   silenceMax?: number;
-  /** Gets the cause when a stream has ended and a new one will be opened. Absent if the server ended it with OK. Must not throw. */
+  /** Gets the cause when a stream has ended and a new one will be opened. Absent if the server ended it with OK. */
   onDisconnect?: (error: DuetimeError | undefined) => void;
   /** Stops the subscriber, as `stop()`. */
   signal?: AbortSignal;
@@ -52,7 +53,7 @@ export interface HandlerContext {
 }
 
 /**
- * Handles a delivery. Returning nothing acks it. A throw nacks it with the error's message. A handler that keeps the thread busy
+ * Handles a delivery. Returning nothing acks it. A throw nacks it with the error's message, and is logged. A handler that keeps the thread busy
  * delays the extension of leases: let it await, or move the work to another thread.
  */
 export type Handler = (delivery: Delivery, context: HandlerContext) => Settlement | void | Promise<Settlement | void>;
@@ -74,10 +75,6 @@ const PERMANENT = new Set([
   'UNIMPLEMENTED',
 ]);
 
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /**
  * Keeps one stream to the server open until `stop`, or until the server refuses it for a permanent reason.
  *
@@ -97,6 +94,7 @@ export class Subscriber {
   private writable = true;
   private halfClosed = false;
   private lastResponse = 0;
+  private readonly handlerErrors = new Rarely();
   private closing = false;
   private flushing = false;
   private requestTimer: NodeJS.Timeout | undefined;
@@ -160,7 +158,7 @@ export class Subscriber {
       // A stream that lived longer than the longest wait starts the backoff anew.
       if (performance.now() - opened > backoff.max) backoff.reset();
       if (this.state.stopping) break;
-      this.options.onDisconnect?.(error);
+      this.connection.log.guard('onDisconnect', () => this.options.onDisconnect?.(error));
       const wait = this.connection.refusedByStandby(error) ? LEADER_PAUSE : backoff.next(error?.retryDelay);
       await this.until(() => this.state.stopping, wait);
       if (this.state.stopping) break;
@@ -262,6 +260,9 @@ export class Subscriber {
       settlement = checkSettlement(await this.handler(delivery, context));
     } catch (error) {
       settlement = Settlement.nack({ reason: textOf(error) });
+      if (this.handlerErrors.may(performance.now())) {
+        this.connection.log.write('error', `a handler threw, so message ${delivery.messageId} is nacked: ${textOf(error)}`);
+      }
     }
     this.aborts.delete(delivery.leaseToken);
     this.state.settle(work, settlement);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the library logs. Internal to the library, except for its options.
+
+/** Gets what the library logs. `console` is one, and so are the loggers of pino and winston. */
+export interface Logger {
+  info(text: string): void;
+  warn(text: string): void;
+  error(text: string): void;
+}
+
+const DEFAULT_LOGGER: Logger = {
+  info: () => undefined,
+  warn: (text) => console.warn(text),
+  error: (text) => console.error(text),
+};
+
+/** The text of whatever was thrown. */
+export function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return 'an error without a text';
+  }
+}
+
+/** A logger that never throws. */
+export class Log {
+  constructor(private readonly logger: Logger = DEFAULT_LOGGER) {}
+
+  write(level: keyof Logger, text: string): void {
+    attempt(() => this.logger[level](`duetime: ${text}`), () => undefined);
+  }
+
+  /** Calls a function of the user. If the function throws, or its promise rejects, that is logged. */
+  guard(name: string, call: () => unknown): void {
+    attempt(call, (error) => this.write('error', `${name} threw: ${textOf(error)}`));
+  }
+}
+
+function attempt(call: () => unknown, onError: (error: unknown) => void): void {
+  try {
+    const result = call() as PromiseLike<unknown> | undefined;
+    if (typeof result?.then === 'function') Promise.resolve(result).catch(onError);
+  } catch (error) {
+    onError(error);
+  }
+}
+
+const WAIT_MIN = 10_000;
+const WAIT_MAX = 3_600_000;
+
+/** Lets a repeated line through at once, after 10 s, after 20 s more, and so on up to each hour. */
+export class Rarely {
+  private next = -Infinity;
+  private wait = WAIT_MIN;
+
+  may(now: number): boolean {
+    if (now < this.next) return false;
+    // After a quiet time it begins anew.
+    this.wait = now < this.next + this.wait ? Math.min(this.wait * 2, WAIT_MAX) : WAIT_MIN;
+    this.next = now + this.wait;
+    return true;
+  }
+}
