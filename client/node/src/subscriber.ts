@@ -37,7 +37,7 @@ export interface SubscriberOptions {
   extendMax?: number;
   /** How many handlers may run at once. With 1, the handler gets deliveries in the order of the stream. Default: 1. */
   handlers?: number;
-  /** The waits before a new stream. */
+  /** The waits before a new stream. None is shorter than 50 ms. */
   backoff?: BackoffOptions;
   /** A stream ends if the server is silent for this long. The server sends a heartbeat every 15 s by default. Default: 60,000. */
   silenceMax?: number;
@@ -66,6 +66,7 @@ export interface StopOptions {
 }
 
 const TIMER_MAX = 0x7fffffff;
+const RECONNECT_WAIT_MIN = 50;
 // How long a silent stream may still hand over what arrived while this thread was busy.
 const SILENCE_GRACE = 100;
 
@@ -160,7 +161,7 @@ export class Subscriber {
       if (this.state.stopping) break;
       this.connection.log.guard('onDisconnect', () => this.options.onDisconnect?.(error));
       const wait = this.connection.refusedByStandby(error) ? LEADER_PAUSE : backoff.next(error?.retryDelay);
-      await this.until(() => this.state.stopping, wait);
+      await this.until(() => this.state.stopping, Math.max(wait, RECONNECT_WAIT_MIN));
       if (this.state.stopping) break;
     }
     return undefined;

@@ -15,7 +15,8 @@ import { rpcOf } from '../src/codec';
 const limits = { timeout: 15_000 };
 let server: Server;
 let address: string;
-// The settlements that the server got.
+// The times at which streams of subscribers were opened, and the settlements that the server got.
+const opened: number[] = [];
 const settled: string[] = [];
 
 function serve(name: keyof Calls, handler: (stream: any) => void): void {
@@ -32,6 +33,7 @@ async function start(): Promise<void> {
   server = new Server();
   // Delivers one message, and breaks the stream when it is settled.
   serve('Subscribe', (stream) => {
+    opened.push(performance.now());
     stream.on('error', () => undefined).on('data', ({ start: first, ack, nack }: any) => {
       if (first !== undefined) stream.write({ started: {}, deliveries: [{ messageId: 'm', leaseToken: 't' }] });
       if (ack.length + nack.length === 0) return;
@@ -76,7 +78,7 @@ const FAILURES: (() => any)[] = [
 test('a subscriber goes on when each of its callbacks throws, and logs it', limits, async () => {
   for (const fail of FAILURES) {
     for (const loggerFails of [false, true]) {
-      settled.length = 0;
+      opened.length = settled.length = 0;
       const { lines, logger } = collector();
       const client = new Client({ server: address, logger: loggerFails ? { info: fail, warn: fail, error: fail } : logger });
       const subscriber = client.subscribe({ topic: 't', onDisconnect: fail, backoff: { initial: 0, max: 0 } }, fail);
@@ -108,4 +110,15 @@ test('a stream of messages goes on when onResult throws', limits, async () => {
 
 test('a function that gives no token is an error of the call', async () => {
   for (const fail of [...FAILURES, () => 'with\nlines']) await assert.rejects(metadataOf(fail), { name: 'Error', message: /^no token: / });
+});
+
+test('a backoff of zero does not spin', limits, async () => {
+  opened.length = 0;
+  const client = new Client({ server: address, logger: collector().logger });
+  const subscriber = client.subscribe({ topic: 't', backoff: { initial: 0, max: 0, multiplier: 0 } }, () => undefined);
+  while (opened.length < 5) await sleep(5);
+  await subscriber.stop();
+  client.close();
+  // Timers of Node.js may be a little early.
+  assert.ok(opened[4]! - opened[0]! > 4 * 45, `4 reconnections within ${opened[4]! - opened[0]!} ms`);
 });
