@@ -28,10 +28,13 @@ export interface ServerOptions {
   /** Sent with each call as "authorization: Bearer ...". Requires `tls`. A function is called for each call. */
   token?: string | (() => string | Promise<string>);
   /**
-   * Gets what subscribers and streams log: callbacks that throw. Default: warnings and errors go to `console`.
+   * Gets what subscribers and streams log: a connection that fails or is back, and callbacks that throw. Default: warnings and errors
+   * go to `console`.
    */
   logger?: Logger;
 }
+
+export const DEFAULT_SERVER = '127.0.0.1:7788';
 
 const CHANNEL_OPTIONS: ChannelOptions = {
   // No limit. The server's configuration sets the limits of messages and batches. A limit here would refuse answers and
@@ -90,7 +93,7 @@ function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
 
 /** Returns at once. The first call connects, and later calls restore a broken connection. */
 export function openChannel(options: ServerOptions, more: ChannelOptions = {}): GrpcClient {
-  const server = options.server ?? '127.0.0.1:7788';
+  const server = options.server ?? DEFAULT_SERVER;
   if (server === '') throw new DuetimeError('INVALID_ARGUMENT', 'no server given: need host:port or unix:/path');
   try {
     return new GrpcClient(server, credentialsOf(options), { ...CHANNEL_OPTIONS, ...more });

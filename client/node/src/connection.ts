@@ -7,9 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { type Client as GrpcClient, connectivityState, Metadata } from '@grpc/grpc-js';
 
-import { openChannel, type ServerOptions } from './channel';
+import { DEFAULT_SERVER, openChannel, type ServerOptions } from './channel';
 import { DuetimeError } from './errors';
-import { Log } from './log';
+import { Log, textOf } from './log';
 
 // grpc.health.v1: a HealthCheckRequest for the service duetime.v1.Messages, and the HealthCheckResponse SERVING.
 const HEALTH_REQUEST = Buffer.from('\x0a\x13duetime.v1.Messages');
@@ -35,6 +35,9 @@ function checkServing(member: GrpcClient): Promise<GrpcClient> {
 /** A channel to each server. */
 export class Connection {
   readonly log: Log;
+  readonly address: string;
+  /** Why the last search found no leader. */
+  failure: string | undefined;
   private readonly members: GrpcClient[];
   // The only server, or the member whose health was SERVING in the last search.
   private leader: GrpcClient | undefined;
@@ -43,6 +46,7 @@ export class Connection {
 
   constructor(options: ServerOptions) {
     this.log = new Log(options.logger);
+    this.address = options.server ?? DEFAULT_SERVER;
     const servers = options.server?.split(',').map((server) => server.trim()) ?? [];
     if (servers.length < 2) {
       this.members = [openChannel(options)];
@@ -96,7 +100,13 @@ export class Connection {
   }
 
   private async look(): Promise<void> {
-    this.leader = await Promise.any(this.members.map(checkServing)).catch(() => undefined);
+    try {
+      this.leader = await Promise.any(this.members.map(checkServing));
+      this.failure = undefined;
+    } catch (error) {
+      this.leader = undefined;
+      this.failure = `no member leads: ${(error as AggregateError).errors.map(textOf).join('; ')}`;
+    }
     this.search = undefined;
   }
 }

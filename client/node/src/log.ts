@@ -2,6 +2,8 @@
 //
 // What the library logs. Internal to the library, except for its options.
 
+import type { DuetimeError } from './errors';
+
 /** Gets what the library logs. `console` is one, and so are the loggers of pino and winston. */
 export interface Logger {
   info(text: string): void;
@@ -61,5 +63,46 @@ export class Rarely {
     this.wait = now < this.next + this.wait ? Math.min(this.wait * 2, WAIT_MAX) : WAIT_MIN;
     this.next = now + this.wait;
     return true;
+  }
+}
+
+/** Logs what happens to the connection of a subscriber: each change once, and a failure that lasts ever more rarely. */
+export class ConnectionLog {
+  private opened = false;
+  private failingSince: number | undefined;
+  private rarely = new Rarely();
+
+  constructor(private readonly log: Log, private readonly who: string, private readonly address: string) {}
+
+  /** A stream was opened. */
+  onOpen(now: number): void {
+    const change = this.opened ? 'is back at' : 'is connected to';
+    if (this.failingSince !== undefined) {
+      this.write('warn', `${change} ${this.address} after ${Math.round((now - this.failingSince) / 1000)} s`);
+    } else if (!this.opened) {
+      this.write('info', `${change} ${this.address}`);
+    }
+    this.opened = true;
+    this.failingSince = undefined;
+  }
+
+  /** A stream has ended, or could not be opened, and will be tried again. */
+  onFailure(error: DuetimeError | undefined, now: number): void {
+    const lost = this.opened && this.failingSince === undefined;
+    if (lost) this.rarely = new Rarely();
+    this.failingSince ??= now;
+    if (!this.rarely.may(now)) return;
+    // Only an error of a server has a reason.
+    const what = lost ? 'lost' : error?.reason ? 'is refused for now by' : 'cannot reach';
+    this.write('warn', `${what} ${this.address}: ${error?.message ?? 'the server ended the stream'}`);
+  }
+
+  /** The server refused the subscriber for good. */
+  onRefusal({ code, message }: DuetimeError): void {
+    this.write('error', `is refused by ${this.address} and ends: ${code}: ${message}`);
+  }
+
+  private write(level: keyof Logger, text: string): void {
+    this.log.write(level, `${this.who} ${text}`);
   }
 }

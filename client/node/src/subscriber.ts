@@ -6,7 +6,7 @@ import type { ServerOptions } from './channel';
 import { rpcOf } from './codec';
 import { Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest } from './errors';
-import { Rarely, textOf } from './log';
+import { ConnectionLog, Rarely, textOf } from './log';
 import { checkSettlement, Settlement } from './settlement';
 import { type SubscriberCounts, SubscriberState, type Work } from './subscriber_state';
 import type { Delivery, SubscribeResponse } from './types';
@@ -67,6 +67,8 @@ export interface StopOptions {
 
 const TIMER_MAX = 0x7fffffff;
 const RECONNECT_WAIT_MIN = 50;
+// If a stream is not open after this time, the log says so.
+const OPEN_TIME = 5_000;
 // How long a silent stream may still hand over what arrived while this thread was busy.
 const SILENCE_GRACE = 100;
 
@@ -95,6 +97,7 @@ export class Subscriber {
   private writable = true;
   private halfClosed = false;
   private lastResponse = 0;
+  private readonly connectionLog: ConnectionLog;
   private readonly handlerErrors = new Rarely();
   private closing = false;
   private flushing = false;
@@ -116,6 +119,8 @@ export class Subscriber {
     this.state = new SubscriberState(Math.max(options.handlers ?? 1, 1), options.extendMax ?? 3_600_000,
       (token) => this.aborts.get(token)?.());
     this.connection = new Connection(server);
+    const who = `the subscriber of topic ${topic}, subscription ${subscription || 'default'},`;
+    this.connectionLog = new ConnectionLog(this.connection.log, who, this.connection.address);
     this.ended = this.keepConnected().finally(() => this.connection.close());
     if (signal?.aborted) void this.stop();
     else signal?.addEventListener('abort', () => void this.stop(), { once: true });
@@ -155,10 +160,14 @@ export class Subscriber {
     while (!this.closing) {
       const opened = performance.now();
       const error = await this.runStream();
-      if (error !== undefined && PERMANENT.has(error.code)) return error;
+      if (error !== undefined && PERMANENT.has(error.code)) {
+        this.connectionLog.onRefusal(error);
+        return error;
+      }
       // A stream that lived longer than the longest wait starts the backoff anew.
       if (performance.now() - opened > backoff.max) backoff.reset();
       if (this.state.stopping) break;
+      this.connectionLog.onFailure(error, performance.now());
       this.connection.log.guard('onDisconnect', () => this.options.onDisconnect?.(error));
       const wait = this.connection.refusedByStandby(error) ? LEADER_PAUSE : backoff.next(error?.retryDelay);
       await this.until(() => this.state.stopping, Math.max(wait, RECONNECT_WAIT_MIN));
@@ -209,7 +218,13 @@ export class Subscriber {
 
   private watchSilence(onSilent: () => void): NodeJS.Timeout {
     let suspected: number | undefined;
+    const opened = performance.now();
+    const { streams } = this.state.counts;
     return setInterval(() => {
+      if (this.state.counts.streams === streams && performance.now() - opened >= OPEN_TIME) {
+        const cause = this.connection.failure ?? 'no answer yet';
+        this.connectionLog.onFailure(new DuetimeError('UNAVAILABLE', cause), performance.now());
+      }
       if (performance.now() - this.lastResponse < this.silenceMax) {
         suspected = undefined;
       } else if (suspected === undefined) {
@@ -222,6 +237,7 @@ export class Subscriber {
 
   private onResponse(response: SubscribeResponse): void {
     this.lastResponse = performance.now();
+    if (response.started !== undefined) this.connectionLog.onOpen(this.lastResponse);
     this.state.onResponse(response, this.lastResponse);
     this.changed();
   }
