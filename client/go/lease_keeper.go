@@ -12,6 +12,13 @@ import (
 	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
+const (
+	// A handler that has run for this long is reported as begun in a request of its own.
+	reportAfter = 100 * time.Millisecond
+	// A handler that has run for this long is reported in any request that is sent anyway. Faster handlers cost no report.
+	reportAlongAfter = 10 * time.Millisecond
+)
+
 // lease is one delivery and what the subscriber knows of its lease.
 type lease struct {
 	// nil once the delivery is settled or skipped, so that its payload can be freed before those of its frame.
@@ -19,7 +26,13 @@ type lease struct {
 	frame    *leaseFrame
 	// The number of the stream that brought the delivery.
 	stream uint64
-	// The server refused to extend the lease.
+	// When the delivery came, or its last extension was sent. The lease lasts from then on.
+	renewed time.Time
+	// When the delivery got a handler. Zero: it waits for one.
+	begun time.Time
+	// The server has confirmed that the handler begins.
+	confirmed bool
+	// The server refused to extend the lease, or to take the report of its begin.
 	lost bool
 	// Ends the context of the handler. nil until a handler gets the delivery.
 	cancel context.CancelFunc
@@ -39,28 +52,39 @@ type leaseFrame struct {
 }
 
 // leaseKeeper decides when to extend the leases of unsettled deliveries: whenever a third of a lease has passed, so that
-// a lost request or a slow server does not end it. This stops when the delivery is settled, its lease is lost, or
-// keepMax has passed since it arrived.
+// a lost request or a slow server does not end it. This stops when the delivery is settled, its lease is lost, or its
+// handler has run for keepMax. A delivery that waits for a handler is given back before keepMax has passed since it came.
+//
+// It also decides when to report that a handler has begun.
 //
 // It has no clock, no goroutine and no lock: the caller passes the time.
 type leaseKeeper struct {
 	// 0 or less: no lease is extended.
 	keepMax time.Duration
-	// 0: no lease of this stream is extended.
+	// A third of a lease. 0: the length of the leases is unknown, and no lease is extended.
 	interval time.Duration
 	duration time.Duration
 	// The frames with unsettled deliveries, ordered by extendAt, because each is appended with the same distance from
 	// now.
 	frames list.List
+	// Handlers that have begun and are not reported, in the order of their begin. Some of them are settled.
+	unreported []*lease
+	// Deliveries whose begin the server must confirm, and that are not reported.
+	unconfirmed []*lease
 	// Leases whose extension is requested and not answered, by token.
 	asked map[string]*lease
+	// Leases whose report is not answered, by token. The server answers a report before the settlement of its lease.
+	reported map[string]*lease
+}
+
+func newLeaseKeeper(keepMax time.Duration) leaseKeeper {
+	return leaseKeeper{keepMax: keepMax, asked: make(map[string]*lease), reported: make(map[string]*lease)}
 }
 
 // start: the server opened a stream with leases of this length.
 func (k *leaseKeeper) start(duration time.Duration) {
-	k.duration, k.interval = duration, duration/3
-	if k.interval >= k.keepMax || k.interval < 0 {
-		k.interval = 0
+	if duration > 0 {
+		k.duration, k.interval = duration, duration/3
 	}
 }
 
@@ -69,16 +93,14 @@ func (k *leaseKeeper) clear() {
 	for element := k.frames.Front(); element != nil; element = element.Next() {
 		element.Value.(*leaseFrame).place = nil
 	}
-	k.frames.Init()
-	k.asked = nil
-	k.interval = 0
+	*k = newLeaseKeeper(k.keepMax)
 }
 
 // add makes unsettled leases of the deliveries of one response.
 func (k *leaseKeeper) add(deliveries []*pb.Delivery, stream uint64, now time.Time) *leaseFrame {
 	frame := &leaseFrame{leases: make([]lease, len(deliveries)), heldCount: len(deliveries), received: now}
 	for i, delivery := range deliveries {
-		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream}
+		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream, renewed: now}
 	}
 	if k.interval > 0 {
 		k.append(frame, now.Add(k.interval))
@@ -87,9 +109,6 @@ func (k *leaseKeeper) add(deliveries []*pb.Delivery, stream uint64, now time.Tim
 }
 
 func (k *leaseKeeper) append(frame *leaseFrame, extendAt time.Time) {
-	if !extendAt.Before(frame.received.Add(k.keepMax)) {
-		return
-	}
 	frame.extendAt, frame.extendFrom = extendAt, 0
 	frame.place = k.frames.PushBack(frame)
 }
@@ -113,63 +132,157 @@ func (k *leaseKeeper) release(l *lease) (token string) {
 	return token
 }
 
-// collect adds the leases to extend at now to the request, together with those that are due soon after, so that frames
-// that arrived close together share a request. It adds at most room leases. The others stay due.
-func (k *leaseKeeper) collect(now time.Time, room int, request *pb.SubscribeRequest) {
+// ended returns true if the lease is over by this machine's clock.
+func (k *leaseKeeper) ended(l *lease, now time.Time) bool {
+	return k.duration > 0 && now.Sub(l.renewed) >= k.duration
+}
+
+// begin: a handler gets the delivery; first, the server must confirm it if the delivery says so. It returns true if
+// nextCollect is now earlier than it was.
+func (k *leaseKeeper) begin(l *lease, now time.Time) (earlier bool) {
+	l.begun = now
+	if l.delivery.ConfirmBegun {
+		k.unconfirmed = append(k.unconfirmed, l)
+		return true
+	}
+	k.unreported = append(k.unreported, l)
+	return len(k.unreported) == 1
+}
+
+// collect adds to the request what is due at now: leases to extend, and reports. It adds at most room of them. The
+// others stay due. It returns the deliveries that have waited too long for a handler.
+func (k *leaseKeeper) collect(now time.Time, room int, request *pb.SubscribeRequest) (late []*lease) {
+	late, room = k.collectExtensions(now, room, request)
+	k.unconfirmed, room = k.report(k.unconfirmed, now, 0, room, request)
+	after := reportAfter
+	if !isEmpty(request) {
+		after = reportAlongAfter
+	}
+	k.unreported, _ = k.report(k.unreported, now, after, room, request)
+	return late
+}
+
+func isEmpty(request *pb.SubscribeRequest) bool {
+	return !request.NoMoreDeliveries && len(request.Ack)+len(request.Nack)+len(request.Release)+len(request.DeadLetter)+
+		len(request.Extend)+len(request.Begun) == 0
+}
+
+// collectExtensions also takes the leases that are due soon after, so that frames that arrived close together share a
+// request. It returns the room left.
+func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.SubscribeRequest) (late []*lease, left int) {
 	until := now.Add(k.interval / 4)
 	// The loop ends because each frame moves to the end with a later time.
 	for element := k.frames.Front(); element != nil; element = k.frames.Front() {
 		frame := element.Value.(*leaseFrame)
 		if frame.extendAt.After(until) {
-			return
+			break
 		}
 		for ; frame.extendFrom < len(frame.leases); frame.extendFrom++ {
 			l := &frame.leases[frame.extendFrom]
 			if l.delivery == nil || l.lost {
 				continue
 			}
+			if l.begun.IsZero() && !k.mayWait(frame, now) {
+				late = append(late, l)
+				continue
+			}
+			if k.keepMax <= 0 || (!l.begun.IsZero() && now.Sub(l.begun) >= k.keepMax) {
+				continue
+			}
 			if room == 0 {
-				return
+				return late, 0
 			}
 			room--
+			l.renewed = now
 			token := l.delivery.LeaseToken
 			request.Extend = append(request.Extend, &pb.ExtendLease{LeaseToken: token, Duration: durationpb.New(k.duration)})
-			if k.asked == nil {
-				k.asked = make(map[string]*lease)
-			}
 			k.asked[token] = l
 		}
 		k.remove(frame)
 		k.append(frame, now.Add(k.interval))
 	}
+	return late, room
+}
+
+// mayWait returns true if the deliveries of the frame may wait for a handler until the next third of their leases has
+// passed. Leases that are not extended are given back when two thirds have passed.
+func (k *leaseKeeper) mayWait(frame *leaseFrame, now time.Time) bool {
+	waited := now.Sub(frame.received)
+	if k.keepMax > 0 {
+		return waited+k.interval < k.keepMax
+	}
+	return waited < k.interval*3/2 // the second third; collect may be called a quarter of an interval early
+}
+
+// report adds the reports of the leases that began `after` before now. It returns the leases that stay unreported, and
+// the room left.
+func (k *leaseKeeper) report(begun []*lease, now time.Time, after time.Duration, room int,
+	request *pb.SubscribeRequest) (rest []*lease, left int) {
+	for ; len(begun) > 0 && now.Sub(begun[0].begun) >= after; begun = begun[1:] {
+		l := begun[0]
+		if l.delivery != nil && !l.lost {
+			if room == 0 {
+				break
+			}
+			room--
+			request.Begun = append(request.Begun, l.delivery.LeaseToken)
+			k.reported[l.delivery.LeaseToken] = l
+		}
+		begun[0] = nil
+	}
+	return begun, room
 }
 
 // nextCollect returns when to call collect next, as of now. No frame that is added later is due before this time. False:
-// no lease of this stream is extended.
-func (k *leaseKeeper) nextCollect(now time.Time) (time.Time, bool) {
-	if k.interval == 0 {
-		return time.Time{}, false
+// nothing will be due.
+func (k *leaseKeeper) nextCollect(now time.Time) (next time.Time, ok bool) {
+	if k.interval > 0 {
+		next, ok = now.Add(k.interval), true
 	}
 	if front := k.frames.Front(); front != nil {
-		return front.Value.(*leaseFrame).extendAt, true
+		next, ok = front.Value.(*leaseFrame).extendAt, true
 	}
-	return now.Add(k.interval), true
+	if len(k.unreported) > 0 {
+		// It may be settled already. Then the next handler that begins needs no earlier time.
+		if at := k.unreported[0].begun.Add(reportAfter); !ok || at.Before(next) {
+			next, ok = at, true
+		}
+	}
+	return next, ok
 }
 
 // onExtended: the server extended the lease.
 func (k *leaseKeeper) onExtended(token string) { delete(k.asked, token) }
 
-// onRefused: the server refused a request for this lease. It returns true if the server refused an extension, which is
-// then not requested again.
-func (k *leaseKeeper) onRefused(token string) bool {
-	l := k.asked[token]
-	if l == nil {
+// onBegun: the server confirmed the report. It returns true if the delivery waits for that.
+func (k *leaseKeeper) onBegun(token string) (waits bool) {
+	l := k.reported[token]
+	delete(k.reported, token)
+	if l == nil || l.delivery == nil || !l.delivery.ConfirmBegun {
 		return false
 	}
-	delete(k.asked, token)
+	l.confirmed = true
+	return true
+}
+
+// onRefused: the server refused a request for this lease. known is true if the server refused an extension or a report,
+// and lost if the subscriber learns from it that the lease has ended. Neither is requested again.
+func (k *leaseKeeper) onRefused(token string) (known, lost bool) {
+	// The server handles the reports of a request before its extensions.
+	requests := k.reported
+	l := requests[token]
+	if l == nil {
+		requests = k.asked
+		l = requests[token]
+	}
+	if l == nil {
+		return false, false
+	}
+	delete(requests, token)
+	lost = !l.lost
 	l.lost = true
 	if l.cancel != nil {
 		l.cancel()
 	}
-	return true
+	return true, lost
 }

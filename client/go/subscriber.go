@@ -24,8 +24,8 @@ type Delivery = pb.Delivery
 
 // Handler handles one delivery and says how to settle it. Up to SubscriberOptions.Handlers goroutines call it at once.
 //
-// ctx is done when the lease is known to have ended (the stream ended, or the server refused to extend the lease), and
-// when Stop gives up waiting. The settlement then has no effect, and the message comes again. A handler that panics
+// ctx is done when the lease is known to have ended (the stream ended, or the server refused to extend the lease or to
+// note the handler's begin), and when Stop gives up waiting. The settlement then has no effect, and the message comes again. A handler that panics
 // nacks its message with the text of the panic. A handler must not call Stop.
 type Handler func(ctx context.Context, delivery *Delivery) Settlement
 
@@ -45,9 +45,10 @@ type SubscriberOptions struct {
 	// Lease is the lease of a delivery. 0: that of the subscription (by default 30 s). When this program dies, other
 	// subscribers get its messages after this time. Handlers may take longer, see ExtendMax.
 	Lease time.Duration
-	// ExtendMax is for how long after its arrival the subscriber extends the lease of an unsettled delivery, each time
-	// that a third of the lease has passed. Afterwards the lease ends, and the message goes to another subscriber. 0:
-	// 1 h. Negative: the subscriber extends no lease.
+	// ExtendMax is for how long after the begin of its handler the subscriber extends the lease of a delivery, each time
+	// that a third of the lease has passed. Afterwards the lease ends, and the message goes to another subscriber. A
+	// delivery that waits for a handler for this long is given back, which is no failed attempt. 0: 1 h. Negative: the
+	// subscriber extends no lease, and gives a waiting delivery back when two thirds of its lease have passed.
 	ExtendMax time.Duration
 	// Handlers is how many handlers may run at once. 0: 1. One handler gets deliveries in the order of the stream.
 	Handlers int
@@ -76,8 +77,8 @@ type Counts struct {
 	Refused int64
 	// Settlements without confirmation when the stream ended. The message may come again.
 	Lost int64
-	// Deliveries that the handler did not get, because the stream ended or Stop was called. The messages come again.
-	// Stop releases them, so that this is no failed attempt.
+	// Deliveries that the handler did not get, because the stream or the lease ended, they waited too long for a handler
+	// (ExtendMax), or Stop was called. The messages come again, and this is no failed attempt.
 	Skipped int64
 	// Streams that the server opened.
 	Streams int64
@@ -85,16 +86,18 @@ type Counts struct {
 	SettleRequests int64
 	// Leases that the server extended.
 	Extended int64
-	// Leases that had ended before the server could extend them, so that another subscriber may have the message while
-	// a handler works on it.
+	// Leases that had ended before the server could extend them or note the begin of the handler, so that another
+	// subscriber may have the message while a handler works on it; and leases that had ended before the handler got the
+	// delivery (Skipped).
 	LeasesLost int64
 }
 
 // Subscriber keeps one stream to the server open, over its own connection, until Stop, until its context is done, or
 // until the server refuses the stream for good.
 //
-// Settlements that wait are sent as one request. When a stream ends, deliveries without a handler are dropped, because
-// the server delivers them again, and a new stream opens after a backoff. After a drain notice the subscriber first
+// Settlements that wait are sent as one request. The subscriber also reports which handlers have begun, so that a message
+// that ends this program is the only one that counts as failed. When a stream ends, deliveries without a handler are
+// dropped, because the server delivers them again, and a new stream opens after a backoff. After a drain notice the subscriber first
 // handles and settles its deliveries. The credit bounds the memory. A message can come more than once. A Subscriber is
 // safe for concurrent use.
 type Subscriber struct {
@@ -309,6 +312,7 @@ func (s *Subscriber) write(stream pb.Messages_SubscribeClient) {
 		ClientId:               s.options.ClientID,
 		MaxOutstandingMessages: s.options.MaxOutstandingMessages,
 		MaxOutstandingBytes:    s.options.MaxOutstandingBytes,
+		ReportsBegun:           true,
 	}
 	if s.options.Lease != 0 {
 		start.LeaseDuration = durationpb.New(s.options.Lease)

@@ -16,7 +16,7 @@ import (
 //
 // Invariants: (1) every queued delivery belongs to the open stream; (2) unconfirmed settlements are in outgoing, or were
 // sent on the open stream and are not answered yet; (3) the lease of a settled delivery is not extended, so a request
-// holds no token twice.
+// holds no token twice, except a report beside the extension or settlement of its lease.
 type subscriberState struct {
 	// Wakes the writer. Holds one signal.
 	writeReady chan struct{}
@@ -38,10 +38,10 @@ type subscriberState struct {
 	queue      []*lease
 	// The leases of queued deliveries and of deliveries that a handler works on.
 	leases leaseKeeper
-	// Running handlers.
+	// Handlers that run, or wait for the server's confirmation.
 	busy     int
 	outgoing pb.SubscribeRequest
-	// The most settlements and extensions in one request: the stream's credit. The server ends a stream that exceeds a
+	// The most settlements, extensions and reports in one request: the stream's credit. The server ends a stream that exceeds a
 	// limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the
 	// server no longer counts those whose leases have ended.
 	requestMax  int
@@ -61,7 +61,7 @@ func newSubscriberState(extendMax time.Duration) *subscriberState {
 		writeReady: make(chan struct{}, 1),
 		changed:    make(chan struct{}),
 		requestMax: math.MaxInt,
-		leases:     leaseKeeper{keepMax: extendMax},
+		leases:     newLeaseKeeper(extendMax),
 		notAcks:    make(map[string]settlementKind),
 		skipped:    make(map[string]struct{}),
 	}
@@ -201,7 +201,7 @@ func (s *subscriberState) onFrame(response *pb.SubscribeResponse) {
 	frame := s.leases.add(response.Deliveries, s.stream, s.lastFrame)
 	for i := range frame.leases {
 		if s.stopping || !s.streamOpen {
-			s.skip(&frame.leases[i])
+			s.skip(&frame.leases[i], s.stopping)
 		} else {
 			s.queue = append(s.queue, &frame.leases[i])
 			s.workReady.Signal()
@@ -209,8 +209,13 @@ func (s *subscriberState) onFrame(response *pb.SubscribeResponse) {
 	}
 }
 
-// confirm handles what the server says of settlements and extensions.
+// confirm handles what the server says of reports, settlements and extensions.
 func (s *subscriberState) confirm(response *pb.SubscribeResponse) {
+	for _, token := range response.Begun {
+		if s.leases.onBegun(token) {
+			s.notify()
+		}
+	}
 	for _, token := range response.Extended {
 		s.leases.onExtended(token)
 	}
@@ -236,10 +241,13 @@ func (s *subscriberState) confirm(response *pb.SubscribeResponse) {
 		delete(s.notAcks, token)
 	}
 	for _, refusal := range response.Refused {
-		// A token may have been sent first in an extend and then in a settlement. The server answers the two in that
-		// order.
-		if s.leases.onRefused(refusal.LeaseToken) {
-			s.counts.LeasesLost++
+		// A token may have been sent first in an extend or a report, and then in a settlement. The server answers them in
+		// that order.
+		if known, lost := s.leases.onRefused(refusal.LeaseToken); known {
+			if lost {
+				s.counts.LeasesLost++
+				s.notify()
+			}
 		} else if !s.takeSkipped(refusal.LeaseToken) {
 			delete(s.notAcks, refusal.LeaseToken)
 			s.counts.Refused++
@@ -263,11 +271,11 @@ func (s *subscriberState) takeSkipped(token string) bool {
 	return found
 }
 
-// skip drops a delivery that got no handler. It releases the delivery if the subscriber stops and its stream is open.
-func (s *subscriberState) skip(l *lease) {
+// skip drops a delivery that got no handler. With giveBack it also releases the lease, if the lease can be current.
+func (s *subscriberState) skip(l *lease, giveBack bool) {
 	token := s.leases.release(l)
 	s.counts.Skipped++
-	if !s.stopping || !s.streamOpen || l.stream != s.stream {
+	if !giveBack || l.lost || !s.streamOpen || l.stream != s.stream {
 		return
 	}
 	Release().addTo(&s.outgoing, token)
@@ -277,34 +285,92 @@ func (s *subscriberState) skip(l *lease) {
 
 func (s *subscriberState) clearQueue() {
 	for _, l := range s.queue {
-		s.skip(l)
+		s.skip(l, s.stopping)
 	}
 	s.queue = nil
 }
 
 // ---- Handlers
 
-// takeWork waits for a delivery. It returns nil after a stop request. The context ends with the lease, as far as the
-// subscriber knows.
+// takeWork waits for a delivery, and for the server's confirmation if the delivery needs one. It returns nil after a stop
+// request. The context ends with the lease, as far as the subscriber knows.
 func (s *subscriberState) takeWork() (*lease, context.Context) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	for !s.stopping && len(s.queue) == 0 {
-		s.workReady.Wait()
+	for {
+		for !s.stopping && len(s.queue) == 0 {
+			s.workReady.Wait()
+		}
+		if s.stopping {
+			return nil, nil
+		}
+		l := s.begin(time.Now())
+		if l == nil {
+			continue
+		}
+		for s.mustWait(l) {
+			s.wait(context.Background(), forever)
+		}
+		if ctx := s.enter(l); ctx != nil {
+			return l, ctx
+		}
 	}
-	if s.stopping {
-		return nil, nil
-	}
+}
+
+// begin gives the first queued delivery to a handler's goroutine. It returns nil, and drops the delivery, if the lease is
+// known to have ended.
+func (s *subscriberState) begin(now time.Time) *lease {
 	l := s.queue[0]
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
+	if l.lost || s.leases.ended(l, now) {
+		if !l.lost {
+			s.counts.LeasesLost++
+		}
+		s.skip(l, false)
+		return nil
+	}
 	s.busy++
+	if s.leases.begin(l, now) {
+		s.wakeWriter()
+	}
+	return l
+}
+
+// current returns true if the handler may begin, as far as the subscriber knows.
+func (s *subscriberState) current(l *lease) bool {
+	return !l.lost && s.streamOpen && l.stream == s.stream && !s.stopping
+}
+
+// mustWait returns true if the server has not answered the report of a delivery that needs a confirmation.
+func (s *subscriberState) mustWait(l *lease) bool {
+	return l.delivery.ConfirmBegun && !l.confirmed && s.current(l)
+}
+
+// enter returns the context of the handler, which begins now. It returns nil if the delivery is dropped instead.
+func (s *subscriberState) enter(l *lease) context.Context {
+	if !s.current(l) {
+		s.skip(l, s.stopping)
+		s.leave()
+		return nil
+	}
+	if l.confirmed {
+		l.begun = time.Now()
+	}
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(s.streamCtx)
-	if l.lost {
-		l.cancel()
+	return ctx
+}
+
+// leave: a handler's goroutine is free.
+func (s *subscriberState) leave() {
+	s.busy--
+	if s.draining {
+		s.wakeWriter()
 	}
-	return l, ctx
+	if s.stopping {
+		s.notify()
+	}
 }
 
 // settle: the handler returned.
@@ -312,7 +378,6 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	l.cancel()
-	s.busy--
 	s.counts.Delivered++
 	token := s.leases.release(l)
 	switch {
@@ -328,18 +393,13 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 		s.unconfirmed++
 		s.wakeWriter()
 	}
-	if s.draining {
-		s.wakeWriter()
-	}
-	if s.stopping {
-		s.notify()
-	}
+	s.leave()
 }
 
 // ---- The writer
 
-// nextWrite waits until there are settlements to send or leases to extend, and returns them. It returns nil when the
-// stream has nothing more to send; halfClose says whether to end it from this side.
+// nextWrite waits until there is something to send: settlements, leases to extend, reports of begun handlers. It returns
+// nil when the stream has nothing more to send; halfClose says whether to end it from this side.
 func (s *subscriberState) nextWrite() (request *pb.SubscribeRequest, halfClose bool) {
 	for {
 		request, halfClose, wait := s.tryWrite(time.Now())
@@ -367,23 +427,40 @@ func (s *subscriberState) tryWrite(now time.Time) (request *pb.SubscribeRequest,
 	if settles {
 		s.counts.SettleRequests++
 	}
-	s.leases.collect(now, room, request)
-	if settles || len(request.Extend) > 0 || request.NoMoreDeliveries {
+	s.giveBack(s.leases.collect(now, room, request))
+	if !isEmpty(request) {
 		return request, false, 0
 	}
 	// The server drains and nothing is left to settle: end the stream, so that the server does not wait for its full
 	// grace period.
-	if s.draining && len(s.queue) == 0 && s.busy == 0 && s.unconfirmed == 0 {
+	if s.draining && len(s.queue) == 0 && s.busy == 0 && s.unconfirmed == 0 && len(s.skipped) == 0 {
 		return nil, true, 0
 	}
-	next, extends := s.leases.nextCollect(now)
-	if !extends {
+	next, ok := s.leases.nextCollect(now)
+	if !ok {
 		return nil, false, forever
 	}
 	if wait = next.Sub(now); wait <= 0 {
 		wait = time.Millisecond
 	}
 	return nil, false, wait
+}
+
+// giveBack releases deliveries that have waited too long for a handler, with the next request.
+func (s *subscriberState) giveBack(late []*lease) {
+	if len(late) == 0 {
+		return
+	}
+	for _, l := range late {
+		s.skip(l, true)
+	}
+	var waiting []*lease
+	for _, l := range s.queue {
+		if l.delivery != nil {
+			waiting = append(waiting, l)
+		}
+	}
+	s.queue = waiting
 }
 
 // takeSettlements moves as many settlements as fit from outgoing into a new request. It returns the room left.

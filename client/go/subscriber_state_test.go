@@ -117,3 +117,119 @@ func TestDrainEndsTheStreamAfterTheLastConfirmation(t *testing.T) {
 		t.Fatal("not half-closed")
 	}
 }
+
+func TestNothingIsHandledWhoseLeaseIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(s *subscriberState)
+		wait time.Duration
+		lost bool
+	}{
+		{"current", func(*subscriberState) {}, 29 * time.Second, false},
+		{"ended", func(*subscriberState) {}, 31 * time.Second, true},
+		{"extended", func(s *subscriberState) { s.tryWrite(time.Now().Add(10 * time.Second)) }, 39 * time.Second, false},
+		{"ended after an extension", func(s *subscriberState) { s.tryWrite(time.Now().Add(10 * time.Second)) },
+			41 * time.Second, true},
+		{"refused", func(s *subscriberState) {
+			s.tryWrite(time.Now().Add(10 * time.Second))
+			s.onFrame(&pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}})
+		}, 11 * time.Second, true},
+	} {
+		s := openState(1)
+		c.lose(s)
+		if l := s.begin(time.Now().Add(c.wait)); (l == nil) != c.lost {
+			t.Errorf("%s: a handler gets %v", c.name, l)
+		}
+		want := Counts{Streams: 1}
+		if c.lost {
+			want.LeasesLost, want.Skipped = 1, 1
+		}
+		if got := s.getCounts(); got != want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+func TestDeliveriesThatWaitTooLongAreGivenBack(t *testing.T) {
+	s := openState(3)
+	s.leases.keepMax = 15 * time.Second
+	s.begin(time.Now())
+	now := time.Now().Add(10 * time.Second)
+	s.tryWrite(now)
+	request, _, _ := s.tryWrite(now)
+	if len(request.Release) != 2 || len(s.queue) != 0 {
+		t.Fatalf("%v, and %d deliveries wait", request, len(s.queue))
+	}
+	s.onFrame(&pb.SubscribeResponse{Settled: tokens(request)})
+	if c := s.getCounts(); c != (Counts{Streams: 1, SettleRequests: 1, Skipped: 2}) || len(s.skipped) != 0 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+// The server handles the report before the extension and the settlement.
+func TestARefusedReportIsALostLease(t *testing.T) {
+	s := openState(1)
+	work, ctx := s.takeWork()
+	request, _, _ := s.tryWrite(time.Now().Add(10 * time.Second))
+	if len(request.Begun) != 1 || len(request.Extend) != 1 {
+		t.Fatalf("%v", request)
+	}
+	refused := &pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}}
+	s.onFrame(refused)
+	if ctx.Err() == nil {
+		t.Fatal("the handler is not told")
+	}
+	s.onFrame(refused)
+	s.settle(work, Ack())
+	s.tryWrite(time.Now())
+	s.onFrame(refused)
+	if c := s.getCounts(); c.LeasesLost != 1 || c.Refused != 1 || s.unconfirmed != 0 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answer   func(s *subscriberState)
+		begins   bool
+		released int
+		counts   Counts
+	}{
+		{"confirmed", func(s *subscriberState) {
+			s.onFrame(&pb.SubscribeResponse{Begun: []string{"token0"}})
+		}, true, 0, Counts{Streams: 1}},
+		{"refused", func(s *subscriberState) {
+			s.onFrame(&pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}})
+		}, false, 0, Counts{Streams: 1, Skipped: 1, LeasesLost: 1}},
+		{"the stream ends", func(s *subscriberState) { s.endStream() }, false, 0, Counts{Streams: 1, Skipped: 1}},
+		{"a stop", func(s *subscriberState) { s.requestStop() }, false, 1, Counts{Streams: 1, Skipped: 1, SettleRequests: 1}},
+	} {
+		list := deliveries(1)
+		list[0].ConfirmBegun = true
+		s := openState(0)
+		s.onFrame(&pb.SubscribeResponse{Deliveries: list})
+		l := s.begin(time.Now())
+		request, _, _ := s.tryWrite(time.Now())
+		if len(request.GetBegun()) != 1 || !s.mustWait(l) {
+			t.Fatalf("%s: the request is %v", c.name, request)
+		}
+		c.answer(s)
+		if s.mustWait(l) {
+			t.Fatalf("%s: waits on", c.name)
+		}
+		if ctx := s.enter(l); (ctx != nil) != c.begins {
+			t.Fatalf("%s: begins: %v", c.name, ctx != nil)
+		}
+		if c.begins != (s.busy == 1) {
+			t.Fatalf("%s: %d handlers are busy", c.name, s.busy)
+		}
+		request, _, _ = s.tryWrite(time.Now())
+		if got := len(request.GetRelease()); got != c.released {
+			t.Fatalf("%s: %d releases", c.name, got)
+		}
+		if got := s.getCounts(); got != c.counts {
+			t.Fatalf("%s: %+v", c.name, got)
+		}
+	}
+}

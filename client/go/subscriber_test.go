@@ -17,10 +17,14 @@ import (
 func TestSubscriberNacksAfterAPanic(t *testing.T) {
 	reason := make(chan string, 1)
 	fake := &fakeServer{subscribe: func(stream pb.Messages_SubscribeServer) error {
-		if _, err := stream.Recv(); err != nil {
+		start, err := stream.Recv()
+		if err != nil {
 			return err
 		}
-		err := stream.Send(&pb.SubscribeResponse{Started: &pb.SubscribeStarted{}, Deliveries: deliveries(1)})
+		if !start.Start.ReportsBegun {
+			return status.Error(codes.InvalidArgument, "the stream does not report what it begins")
+		}
+		err = stream.Send(&pb.SubscribeResponse{Started: &pb.SubscribeStarted{}, Deliveries: deliveries(1)})
 		for err == nil {
 			var request *pb.SubscribeRequest
 			if request, err = stream.Recv(); err == nil && len(tokens(request)) > 0 {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type workerRequest struct {
 	BackoffMaxMs           *int64     `json:"backoff_max_ms"`
 	Mode                   string     `json:"mode"`
 	HandlerMs              *int64     `json:"handler_ms"`
+	ExitOn                 *string    `json:"exit_on"`
 	N                      int64      `json:"n"`
 	Settlement             settlement `json:"settlement"`
 	HandlersMs             *int64     `json:"handlers_ms"`
@@ -68,6 +70,7 @@ type worker struct {
 	name       string
 	manual     bool
 	handlerFor time.Duration
+	exitOn     *string
 	subscriber *duetime.Subscriber
 	// Closed when the driver ends.
 	closed chan struct{}
@@ -83,6 +86,7 @@ func startWorker(client *duetime.Client, fields workerRequest) (*worker, error) 
 		name:        fields.Subscriber,
 		manual:      fields.Mode != "ack",
 		handlerFor:  millis(fields.HandlerMs, 0),
+		exitOn:      fields.ExitOn,
 		closed:      make(chan struct{}),
 		settlements: map[int64]chan settlement{},
 	}
@@ -126,6 +130,9 @@ func (w *worker) waiting(n int64) chan settlement {
 }
 
 func (w *worker) handle(_ context.Context, delivery *duetime.Delivery) duetime.Settlement {
+	if w.exitOn != nil && string(delivery.Payload) == *w.exitOn {
+		os.Exit(3)
+	}
 	w.mutex.Lock()
 	w.deliveries++
 	n := w.deliveries
