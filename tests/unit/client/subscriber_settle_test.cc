@@ -15,7 +15,7 @@ namespace duetime::client {
 namespace {
 
 // The subscriber prolongs a lease after a third of it.
-constexpr absl::Duration kLease = absl::Milliseconds(60);
+constexpr absl::Duration kLease = absl::Milliseconds(300);
 
 TEST_F(SubscriberTest, SettlesInEveryWay) {
   v1::SubscribeRequest settled;

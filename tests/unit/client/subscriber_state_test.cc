@@ -25,7 +25,7 @@ TEST(SubscriberStateTest, ARequestHoldsNoMoreThanTheCredit) {
   ASSERT_EQ(state.BeginStream(), 0);
   const std::shared_ptr<Frame> frame = state.NewFrame();
   frame->response.mutable_started()->set_max_outstanding_messages(kCredit);
-  *frame->response.mutable_started()->mutable_lease_duration() = ToProto(absl::Milliseconds(3));
+  *frame->response.mutable_started()->mutable_lease_duration() = ToProto(absl::Milliseconds(300));
   for (int i = 0; i < kDeliveries; ++i) {
     frame->response.add_deliveries()->set_lease_token(std::to_string(i));
   }
@@ -49,7 +49,8 @@ TEST(SubscriberStateTest, ARequestHoldsNoMoreThanTheCredit) {
     for (const auto& release : request.release()) settled.insert(release.lease_token());
     for (const auto& dead : request.dead_letter()) settled.insert(dead.lease_token());
     for (const auto& extend : request.extend()) extended.insert(extend.lease_token());
-    const size_t elements = settled.size() - before + static_cast<size_t>(request.extend_size());
+    const size_t elements =
+        settled.size() - before + static_cast<size_t>(request.extend_size() + request.begun_size());
     EXPECT_GT(elements, 0u);
     EXPECT_LE(elements, size_t{kCredit});
   }
