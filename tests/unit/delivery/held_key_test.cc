@@ -120,7 +120,7 @@ class HeldKeyTest : public ::testing::Test {
             .stream = stream_, .acks = std::move(acks), .nacks = std::move(nacks), .extends = {}});
     more_ = true;
   }
-  void Ack(const std::string& key) {
+  void Ack(std::string key) {
     Settle({in_flight_.at(key)}, {});
     in_flight_.erase(key);
     ++acked_[key];
