@@ -30,6 +30,8 @@ type lease struct {
 	renewed time.Time
 	// When the delivery got a handler. Zero: it waits for one.
 	begun time.Time
+	// The begin of the handler is reported.
+	reported bool
 	// The server has confirmed that the handler begins.
 	confirmed bool
 	// The server refused to extend the lease, or to take the report of its begin.
@@ -226,11 +228,17 @@ func (k *leaseKeeper) report(begun []*lease, now time.Time, after time.Duration,
 			}
 			room--
 			request.Begun = append(request.Begun, l.delivery.LeaseToken)
-			k.reported[l.delivery.LeaseToken] = l
+			k.onReport(l)
 		}
 		begun[0] = nil
 	}
 	return begun, room
+}
+
+// onReport: a request reports that the handler has begun. Call it before release.
+func (k *leaseKeeper) onReport(l *lease) {
+	l.reported = true
+	k.reported[l.delivery.LeaseToken] = l
 }
 
 // nextCollect returns when to call collect next, as of now. No frame that is added later is due before this time. False:

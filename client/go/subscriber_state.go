@@ -379,11 +379,18 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 	defer s.mutex.Unlock()
 	l.cancel()
 	s.counts.Delivered++
+	onStream := s.streamOpen && l.stream == s.stream
+	if settlement.kind == kindLeave && onStream && !l.reported {
+		// Otherwise the server would take the message for one that has perhaps ended its process.
+		s.outgoing.Begun = append(s.outgoing.Begun, l.delivery.LeaseToken)
+		s.leases.onReport(l)
+		s.wakeWriter()
+	}
 	token := s.leases.release(l)
 	switch {
 	case settlement.kind == kindLeave:
 		s.counts.Left++
-	case !s.streamOpen || l.stream != s.stream:
+	case !onStream:
 		s.counts.Lost++
 	default:
 		if settlement.kind != kindAck {
@@ -423,10 +430,10 @@ func (s *subscriberState) tryWrite(now time.Time) (request *pb.SubscribeRequest,
 		return nil, false, 0
 	}
 	request, room := s.takeSettlements()
-	settles := room < s.requestMax
-	if settles {
+	if room < s.requestMax {
 		s.counts.SettleRequests++
 	}
+	request.Begun, s.outgoing.Begun, room = split(s.outgoing.Begun, room)
 	s.giveBack(s.leases.collect(now, room, request))
 	if !isEmpty(request) {
 		return request, false, 0

@@ -188,6 +188,22 @@ func TestARefusedReportIsALostLease(t *testing.T) {
 	}
 }
 
+// A message that was not reported before its lease ends may have ended its process, for all that the server knows.
+func TestADeliveryThatAHandlerLeavesIsReported(t *testing.T) {
+	s := openState(1)
+	work, _ := s.takeWork()
+	s.settle(work, Leave())
+	for _, reports := range []int{1, 0} {
+		if request, _, _ := s.tryWrite(time.Now().Add(time.Second)); len(request.GetBegun()) != reports {
+			t.Fatalf("%v", request)
+		}
+	}
+	s.onFrame(&pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}})
+	if c := s.getCounts(); c.Left != 1 || c.Refused != 0 || s.unconfirmed != 0 {
+		t.Fatalf("%+v", c)
+	}
+}
+
 func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
 	for _, c := range []struct {
 		name     string
