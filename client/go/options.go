@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log"
 	"math"
 	"os"
 	"time"
@@ -48,6 +49,9 @@ type Options struct {
 	AttemptsMax int
 	// Backoff sets the waits between tries. A wait is never shorter than the server requests.
 	Backoff Backoff
+	// Logger gets panics of callbacks. nil: the default of the log package. log.New(io.Discard, "", 0) switches it off, and
+	// slog.NewLogLogger makes one for log/slog.
+	Logger *log.Logger
 	// DialOptions are added to those of this library, for example interceptors.
 	DialOptions []grpc.DialOption
 }

@@ -34,6 +34,7 @@ type ScheduleStream struct {
 	framesMax     int
 	answerTimeout time.Duration
 	onResult      func(number int64, result ScheduleResult)
+	options       Options
 	conn          *grpc.ClientConn
 	ctx           context.Context
 	cancel        context.CancelFunc
@@ -63,7 +64,8 @@ type ScheduleStream struct {
 }
 
 // OpenScheduleStream connects, and opens a stream that lasts until Finish, an error, or the end of ctx. One goroutine
-// calls onResult for each message, in order. onResult may call only Cancel, Sent and Answered of the stream.
+// calls onResult for each message, in order. onResult may call only Cancel, Sent and Answered of the stream. If it
+// panics, the panic is logged, and the stream goes on.
 func (c *Client) OpenScheduleStream(ctx context.Context, options ScheduleStreamOptions,
 	onResult func(number int64, result ScheduleResult)) (*ScheduleStream, error) {
 	conn, err := c.options.dial()
@@ -96,6 +98,7 @@ func (c *Client) OpenScheduleStream(ctx context.Context, options ScheduleStreamO
 		framesMax:     options.FramesMax,
 		answerTimeout: options.AnswerTimeout,
 		onResult:      onResult,
+		options:       c.options,
 		conn:          conn,
 		ctx:           ctx,
 		cancel:        cancel,
@@ -277,7 +280,7 @@ func (s *ScheduleStream) take(response *pb.ScheduleStreamResponse) bool {
 	}
 	for _, result := range response.Results {
 		if s.onResult != nil {
-			s.onResult(number, scheduleResult(result))
+			s.callOnResult(number, scheduleResult(result))
 		}
 		number++
 	}
@@ -289,4 +292,9 @@ func (s *ScheduleStream) take(response *pb.ScheduleStreamResponse) bool {
 	s.progress = time.Now()
 	s.changed.Broadcast()
 	return true
+}
+
+func (s *ScheduleStream) callOnResult(number int64, result ScheduleResult) {
+	defer s.options.logPanic("onResult")
+	s.onResult(number, result)
 }

@@ -4,6 +4,8 @@ package duetime
 
 import (
 	"context"
+	"io"
+	"log"
 	"testing"
 	"time"
 
@@ -26,8 +28,12 @@ func TestStreamKnowsWhatIsUnansweredAfterSilence(t *testing.T) {
 	}}
 	var results []int64
 	options := ScheduleStreamOptions{FramesMax: 1, AnswerTimeout: 100 * time.Millisecond}
-	stream, err := fake.start(t).OpenScheduleStream(context.Background(), options,
-		func(number int64, result ScheduleResult) { results = append(results, number) })
+	client := fake.start(t)
+	client.options.Logger = log.New(io.Discard, "", 0)
+	stream, err := client.OpenScheduleStream(context.Background(), options, func(number int64, result ScheduleResult) {
+		results = append(results, number)
+		panic("the stream goes on")
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -58,9 +57,9 @@ type SubscriberOptions struct {
 	// default. This detects servers that vanish without closing the connection. 0: 1 minute.
 	SilenceMax time.Duration
 	// OnDisconnect, if set, gets the error of a stream that ended and will be opened again; nil if the server ended it
-	// without an error. It must be brief.
+	// without an error. It must be brief. If it panics, the panic is logged, and the subscriber goes on.
 	OnDisconnect func(err error)
-	// OnPanic, if set, gets the value and the stack of a handler that panicked. nil: the log package prints them.
+	// OnPanic, if set, gets the value and the stack of a handler that panicked. nil: they are logged (Options.Logger).
 	OnPanic func(value any, stack []byte)
 }
 
@@ -226,9 +225,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 		if time.Since(opened) > s.options.Backoff.Max {
 			waits.reset()
 		}
-		if s.options.OnDisconnect != nil {
-			s.options.OnDisconnect(err)
-		}
+		s.callOnDisconnect(err)
 		wait := leaderPause
 		if !refusedByStandby {
 			wait = waits.next(retryDelay)
@@ -333,28 +330,55 @@ func (s *Subscriber) write(stream pb.Messages_SubscribeClient) {
 
 // handle runs handlers, one at a time.
 func (s *Subscriber) handle() {
+	over := false
+	defer func() {
+		// A handler has ended the goroutine by runtime.Goexit, as the functions of package testing do.
+		if !over {
+			go s.handle()
+		}
+	}()
 	for {
 		work, ctx := s.state.takeWork()
 		if work == nil {
+			over = true
 			return
 		}
-		s.state.settle(work, s.call(ctx, work.delivery))
+		s.call(ctx, work)
 	}
 }
 
-// call runs one handler. A panic nacks.
-func (s *Subscriber) call(ctx context.Context, delivery *Delivery) (settlement Settlement) {
+// call runs one handler, and settles its delivery. A panic nacks.
+func (s *Subscriber) call(ctx context.Context, work *lease) {
+	var settlement Settlement
+	returned := false
 	defer func() {
-		value := recover()
-		if value == nil {
-			return
+		if !returned {
+			value := recover()
+			if value == nil {
+				value = "the handler panicked with nil, or called runtime.Goexit"
+			}
+			settlement = Nack(fmt.Sprint(value))
+			s.onPanic(value, debug.Stack())
 		}
-		settlement = Nack(fmt.Sprint(value))
-		if s.options.OnPanic != nil {
-			s.options.OnPanic(value, debug.Stack())
-		} else {
-			log.Printf("duetime: a handler of the topic %q panicked: %v\n%s", s.options.Topic, value, debug.Stack())
-		}
+		s.state.settle(work, settlement)
 	}()
-	return s.handler(ctx, delivery)
+	settlement = s.handler(ctx, work.delivery)
+	returned = true
+}
+
+func (s *Subscriber) onPanic(value any, stack []byte) {
+	if s.options.OnPanic == nil {
+		s.client.logf("a handler of the topic %q panicked: %v\n%s", s.options.Topic, value, stack)
+		return
+	}
+	defer s.client.logPanic("OnPanic")
+	s.options.OnPanic(value, stack)
+}
+
+func (s *Subscriber) callOnDisconnect(err error) {
+	if s.options.OnDisconnect == nil {
+		return
+	}
+	defer s.client.logPanic("OnDisconnect")
+	s.options.OnDisconnect(err)
 }

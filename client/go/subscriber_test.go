@@ -4,6 +4,9 @@ package duetime
 
 import (
 	"context"
+	"log"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,5 +81,71 @@ func TestSubscriberReconnectsAndEnds(t *testing.T) {
 	}
 	if err := subscriber.Stop(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// deliverTwice opens two streams with one delivery each, and refuses the third. It sends the reasons of the nacks.
+func deliverTwice(reasons chan<- string) func(stream pb.Messages_SubscribeServer) error {
+	var streams atomic.Int32
+	return func(stream pb.Messages_SubscribeServer) error {
+		if streams.Add(1) > 2 {
+			return status.Error(codes.NotFound, "deleted")
+		}
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+		err := stream.Send(&pb.SubscribeResponse{Started: &pb.SubscribeStarted{}, Deliveries: deliveries(1)})
+		if err != nil {
+			return err
+		}
+		for {
+			request, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			for _, nack := range request.Nack {
+				reasons <- nack.Reason
+				return status.Error(codes.Unavailable, "restarting")
+			}
+		}
+	}
+}
+
+type panickingWriter struct{}
+
+func (panickingWriter) Write([]byte) (int, error) { panic("the logger broke") }
+
+func TestCallbacksThatPanic(t *testing.T) {
+	var lines strings.Builder
+	for _, logger := range []*log.Logger{log.New(&lines, "", 0), log.New(panickingWriter{}, "", 0)} {
+		for reason, handler := range map[string]func(){
+			"the handler broke": func() { panic("the handler broke") },
+			"the handler panicked with nil, or called runtime.Goexit": runtime.Goexit,
+		} {
+			reasons := make(chan string, 2)
+			client := (&fakeServer{subscribe: deliverTwice(reasons)}).start(t)
+			client.options.Logger = logger
+			options := SubscriberOptions{
+				Topic:        "t",
+				OnPanic:      func(any, []byte) { panic("OnPanic broke") },
+				OnDisconnect: func(error) { panic("OnDisconnect broke") },
+			}
+			subscriber, err := client.Subscribe(context.Background(), options, func(context.Context, *Delivery) Settlement {
+				handler()
+				return Ack()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-subscriber.Done()
+			if code := status.Code(subscriber.Err()); code != codes.NotFound || len(reasons) != 2 || <-reasons != reason {
+				t.Fatalf("%v after %d deliveries", subscriber.Err(), len(reasons))
+			}
+		}
+	}
+	for _, line := range []string{"OnPanic panicked: OnPanic broke", "OnDisconnect panicked: OnDisconnect broke"} {
+		if count := strings.Count(lines.String(), line); count != 4 {
+			t.Errorf("%d times %q in the log:\n%s", count, line, lines.String())
+		}
 	}
 }
