@@ -7,10 +7,13 @@ import (
 	"time"
 )
 
+// boundMin is the least bound of a wait. A server that is down must not cost the client's machine a core.
+const boundMin = 50 * time.Millisecond
+
 // Backoff sets the lengths of waits before another try. The n-th wait is random, between a half and the whole of its
 // bound, so that clients that lost the same server do not come back at the same time.
 type Backoff struct {
-	// Initial is the bound of the first wait. 0: 100 ms.
+	// Initial is the bound of the first wait: at least 50 ms, so that no wait is shorter than 25 ms. 0: 100 ms.
 	Initial time.Duration
 	// Max is the longest wait, unless the server requests a longer one. 0: 5 s.
 	Max time.Duration
@@ -21,6 +24,9 @@ type Backoff struct {
 func (b Backoff) withDefaults() Backoff {
 	if b.Initial <= 0 {
 		b.Initial = 100 * time.Millisecond
+	}
+	if b.Initial < boundMin {
+		b.Initial = boundMin
 	}
 	if b.Max <= 0 {
 		b.Max = 5 * time.Second

@@ -72,3 +72,14 @@ func TestWaits(t *testing.T) {
 		t.Errorf("a wait of %v, and the server requested 1 s", wait)
 	}
 }
+
+func TestWaitsHaveAFloor(t *testing.T) {
+	for _, options := range []Backoff{{}, {Initial: 1, Max: 1}, {Initial: -1, Max: -1, Multiplier: -1}, {Max: 1, Multiplier: 0.001}} {
+		w := newWaits(options)
+		for range [10]int{} {
+			if wait := w.next(0); wait < 25*time.Millisecond {
+				t.Errorf("%+v: a wait of %v", options, wait)
+			}
+		}
+	}
+}
