@@ -194,7 +194,8 @@ export class SubscriberState {
     const current = this.open && stream === this.stream;
     if (current) {
       this.leases.remove(token);
-      this.unreported.delete(token);
+      // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
+      if (this.unreported.delete(token) && settlement.kind === 'leave') this.outgoing.begun.push(token);
     }
     if (settlement.kind === 'leave') {
       ++this.counts.left;

@@ -167,10 +167,9 @@ test('a handler is reported once: after 10 ms with another request, after 100 ms
     [9, true, []], [10, true, ['t0']], [99, false, undefined], [100, false, ['t0', 't1']], [90, true, ['t0']], [95, true, ['t0', 't1']],
   ] as const) {
     const state = started(4, 10, 3);
-    const works = [0, 85, 0].map((at) => state.takeWork(at)!);
+    const works = (other ? [0, 85, 0] : [0, 85]).map((at) => state.takeWork(at)!);
     assert.equal(state.nextRequest(), 100);
     if (other) state.settle(works[2]!, Settlement.ack());
-    else state.settle(works[2]!, Settlement.leave());
     const request = takeRequest(state, now);
     assert.deepEqual(request?.begun, begun, `at ${now}`);
     if (request === undefined) continue;
@@ -180,12 +179,18 @@ test('a handler is reported once: after 10 ms with another request, after 100 ms
   }
 });
 
+test('a delivery that its handler leaves is reported at once, and once', () => {
+  const state = started(4, 10, 1);
+  state.settle(state.takeWork(0)!, Settlement.leave());
+  assert.deepEqual([0, 200].map((now) => takeRequest(state, now)?.begun), [['t0'], undefined]);
+});
+
 test('reports count against the room of a request', () => {
   const state = started(8, 3, 8);
   const works = Array.from({ length: 8 }, () => state.takeWork(0)!);
   assert.deepEqual(takeRequest(state, 100)!.begun, ['t0', 't1', 't2']);
-  state.settle(works[7]!, Settlement.leave());
-  assert.deepEqual([1, 2].map(() => takeRequest(state, 100)!.begun), [['t3', 't4', 't5'], ['t6']]);
+  state.settle(works[7]!, Settlement.ack());
+  assert.deepEqual([1, 2].map(() => takeRequest(state, 100)!.begun), [['t3', 't4'], ['t5', 't6']]);
   assert.equal(takeRequest(state, 100), undefined);
 });
 

@@ -83,7 +83,7 @@ def lose_first_answers(calls: dict[str, Call]) -> dict[str, tuple[int, str]]:
         if len(requests) == 1:
             context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
         assert request == requests[0], "a repeat differs"
-        response = message_factory.GetMessageClass(METHODS[name].output_type)()
+        response: Any = message_factory.GetMessageClass(METHODS[name].output_type)()
         if name.endswith("Batch"):
             response.results.add()
         return response

@@ -148,6 +148,16 @@ def test_a_handler_that_runs_on_is_reported_once(after: float, settles_another: 
     assert "begun" not in written(state, after + 0.4)
 
 
+def test_a_delivery_that_its_handler_leaves_is_reported_at_once_and_once() -> None:
+    state = opened()
+    state.on_frame(delivered("a"))
+    state.settle(take(state), Settlement.leave())
+    assert written(state, 0) == {"begun": ["a"]}
+    assert written(state, 1) == {}
+    state.on_frame(refused("a"))
+    assert state.counts.left == 1 and state.counts.refused == 0
+
+
 def test_the_writer_wakes_for_a_report() -> None:
     state = opened()
     state.on_frame(delivered("a", "b"))

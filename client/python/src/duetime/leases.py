@@ -68,6 +68,8 @@ class LeaseKeeper:
         # The deliveries of running handlers that are not reported, in the order of `begun`; and those to report at once.
         self._unreported: dict[Lease, None] = {}
         self._confirmable: deque[Lease] = deque()
+        # Deliveries that their handlers have left, to report at once.
+        self._left: deque[Lease] = deque()
         # Extensions and reports that the server has not answered.
         self._asked: dict[str, Lease] = {}
         self._reported: dict[str, Lease] = {}
@@ -84,6 +86,7 @@ class LeaseKeeper:
         self._frames.clear()
         self._unreported.clear()
         self._confirmable.clear()
+        self._left.clear()
         self._asked.clear()
         self._reported.clear()
         self._interval = 0.0
@@ -110,6 +113,12 @@ class LeaseKeeper:
             self._confirmable.append(lease)
         else:
             self._unreported[lease] = None
+
+    def leave(self, lease: Lease) -> None:
+        """The handler leaves the delivery unsettled. Without a report, the server would take it for one that has perhaps ended
+        its process. Call it before `release`."""
+        if lease in self._unreported:
+            self._left.append(lease)
 
     def release(self, lease: Lease) -> str:
         """The delivery is settled or will not be handled. Returns its token. REQUIRES: once for each lease."""
@@ -162,6 +171,9 @@ class LeaseKeeper:
             if not lease.released:
                 self._report(lease, request)
                 room -= 1
+        while self._left and room > 0:
+            self._report(self._left.popleft(), request)
+            room -= 1
         due = now - (_BRIEF if sent_anyway or request.begun else REPORT_AFTER)
         while room > 0 and (begun := self._first_begun()) is not None and begun <= due:
             lease = next(iter(self._unreported))

@@ -243,10 +243,14 @@ class SubscriberState:
     def settle(self, lease: Lease, settlement: Settlement) -> None:
         """The handler returned."""
         self.counts.delivered += 1
+        on_stream = self.open and lease.stream == self._stream
+        if settlement.kind == "leave" and on_stream:
+            self.leases.leave(lease)
+            self._write_ready.set()
         token = self.leases.release(lease)
         if settlement.kind == "leave":
             self.counts.left += 1
-        elif not self.open or lease.stream != self._stream:
+        elif not on_stream:
             self.counts.lost += 1
         else:
             self._outgoing.append((settlement, token))
