@@ -18,8 +18,10 @@
 namespace duetime::storage {
 namespace {
 
-// Version 2 has the fields of version 1. Its rows of tombstones can hold several messages.
-constexpr uint8_t kJournalVersion = 2;
+// All versions have the fields of version 1. The rows of tombstones of version 2 can hold several
+// messages; the message records of version 3 can count hops. A new format of the values that
+// records carry is a new version, because an older program would apply values that it cannot read.
+constexpr uint8_t kJournalVersion = 3;
 constexpr uint8_t kJournalVersionMin = 1;
 // version u8, kind u8, epoch u64, number u64, log u64
 constexpr size_t kJournalHeadBytes = 26;

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/day_counts.h"
+#include "storage/journal_record.h"
 #include "storage/key_codec.h"
 #include "storage/locator.h"
 #include "storage/message_record.h"
@@ -48,6 +49,13 @@ std::map<std::string, std::string> ReadExample() {
 }
 
 std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes); }
+
+// Records of a shared log carry the values of the store. A member with an older program must stop
+// at values that it cannot read, in place of applying them.
+TEST(FormatDocumentTest, ANewFormatRaisesTheVersionOfJournalRecords) {
+  constexpr uint32_t kFormatOfJournalVersion3 = 8;
+  EXPECT_EQ(EncodeJournalRecord({}, {})[0], 3 + kFormatVersion - kFormatOfJournalVersion3);
+}
 
 TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   constexpr uint16_t kShard = 1;

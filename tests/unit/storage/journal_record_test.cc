@@ -111,7 +111,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
   const std::vector<RecordBatch> group = {
       {{.type = RecordType::kAccept, .shard = 1, .topic = TopicId{16}, .key = kKey, .value = "m"}}};
   EXPECT_EQ(absl::BytesToHexString(EncodeJournalRecord(kHead, group)).substr(0, 2 * 70),
-            "0201"
+            "0301"
             "0300000000000000"
             "0400000000000000"
             "0500000000000000"
@@ -126,7 +126,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
             "01000000"
             "6d");
   const std::string all = EncodeJournalRecord(kHead, {{EachType()}});
-  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "38adcdae887a1765");
+  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "7308045b1a69db3f");
 }
 
 TEST(JournalRecordTest, AnEpochHasNoGroup) {
@@ -176,6 +176,7 @@ TEST(JournalRecordTest, RefusesWhatNoVersionWrites) {
        {Case{"a later version", 0, 9, absl::StatusCode::kUnimplemented},
         Case{"a version before the first", 0, 0, absl::StatusCode::kUnimplemented},
         Case{"version 1", 0, 1, absl::StatusCode::kOk},
+        Case{"version 2", 0, 2, absl::StatusCode::kOk},
         Case{"a kind", 1, 99, absl::StatusCode::kUnimplemented},
         Case{"the type of the first record", 34, 99, absl::StatusCode::kInternal}}) {
     std::string bad = good;
