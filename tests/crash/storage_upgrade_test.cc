@@ -405,14 +405,14 @@ TEST_F(StorageUpgradeTest, TheCountersOfVersion4BecomeThoseOfDays) {
   CutPowerAgainAndAgain(original.path());
 }
 
-// An older program must refuse a directory that may hold what versions 6 and 7 added.
-TEST_F(StorageUpgradeTest, Versions5And6GetTheNewVersionAlone) {
+// An older program must refuse a directory that may hold what versions 6 to 8 added.
+TEST_F(StorageUpgradeTest, Versions5To7GetTheNewVersionAlone) {
   constexpr size_t kTraces = 4;
   const storage::Locator ended = {
       .due_ms = 0,
       .tombstone = storage::Tombstone{.state = storage::EndState::kAcked, .end_ms = 5, .key = "k"}};
   const BucketCount minute{.start_ms = 3 * storage::kMinuteMs, .messages = 1, .bytes = 40};
-  for (const uint32_t version : {5u, 6u}) {
+  for (const uint32_t version : {5u, 6u, 7u}) {
     SCOPED_TRACE(version);
     const TempDirectory original;
     OldDatabase old = Version5();

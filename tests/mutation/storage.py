@@ -133,6 +133,7 @@ FAULTS = [
      "if (reason < static_cast<uint8_t>(DeadLetterReason::kMaxAttempts) ||", "if (", RECORDS),
     ("a dead letter forgets its last attempt", RECORD,
      "origin.last_dispatch_ms = LoadLittleEndian<uint64_t>(bytes + 33);", "", RECORDS),
+    ("a dead letter may have no hop", RECORD, "return stored > 1 && stored == *hops;", "return stored == *hops;", RECORDS),
     ("a pair may end behind its section", RECORD,
      "if (first_bytes > body.size() - kPairHeadBytes) return false;", "", RECORDS),
     ("a decoded record keeps the labels of the one before", RECORD, "empty.labels.clear();", "", RECORDS),

@@ -40,7 +40,8 @@ DeadLetterOrigin FullOrigin() {
           .deliver_ms = 1'700'000'000'003,
           .accept_ms = 1'700'000'000'004,
           .ttl_ms = 90'000,
-          .late_policy = LatePolicy::kDrop};
+          .late_policy = LatePolicy::kDrop,
+          .hops = 0xfffffffd};
 }
 
 // A record with every field set.
@@ -228,6 +229,21 @@ TEST(MessageRecordTest, AnOriginThatNobodyWroteIsRefused) {
   };
   ExpectDataLoss(decode({.reason = DeadLetterReason{0}}));
   ExpectDataLoss(decode({.reason = DeadLetterReason{5}}));
+}
+
+// An origin without the section has one hop, and no writer writes more than 32 bits.
+TEST(MessageRecordTest, HopsThatNobodyWroteAreRefused) {
+  const std::string good = EncodeMessageRecord({.dead_letter = DeadLetterOrigin{.hops = 2}});
+  for (const auto& [hops, is_good] :
+       {std::pair(uint64_t{2}, true), std::pair(uint64_t{1}, false), std::pair(uint64_t{0}, false),
+        std::pair((uint64_t{1} << 32) + 2, false)}) {
+    std::string bytes = good;
+    StoreLittleEndian(hops, bytes.data() + bytes.size() - sizeof(hops));
+    StoreLittleEndian(static_cast<uint32_t>(XXH3_64bits(bytes.data() + 8, bytes.size() - 8)),
+                      bytes.data() + 4);
+    MessageRecord record;
+    EXPECT_EQ(DecodeMessageRecord(bytes, &record).ok(), is_good) << hops;
+  }
 }
 
 TEST(MessageRecordTest, TheHeadTellsWhetherThereMayBeARevision) {
