@@ -154,15 +154,17 @@ uint64_t Recurrence::Count(int64_t after_ms, int64_t until_ms) const {
 std::optional<int64_t> Recurrence::LastBetween(int64_t after_ms, int64_t until_ms) const {
   std::optional<int64_t> last = NextAfter(after_ms);
   if (!last.has_value() || *last > until_ms) return std::nullopt;
-  // Searches backwards from the end, each time twice as far.
-  for (int64_t back_ms = 1'000; back_ms < until_ms - *last; back_ms *= 2) {
-    const std::optional<int64_t> later = NextAfter(until_ms - back_ms);
-    if (!later.has_value() || *later > until_ms) continue;
-    last = later;
-    break;
+  // None lies after `none_after_ms`.
+  int64_t none_after_ms = until_ms;
+  while (*last < none_after_ms) {
+    const int64_t middle_ms = *last + (none_after_ms - *last) / 2;
+    const std::optional<int64_t> later = NextAfter(middle_ms);
+    if (later.has_value() && *later <= until_ms) {
+      last = later;
+    } else {
+      none_after_ms = middle_ms;
+    }
   }
-  for (auto next = NextAfter(*last); next.has_value() && *next <= until_ms; next = NextAfter(*last))
-    last = next;
   return last;
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/calendar/recurrence_rule.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -13,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "server/base/error.h"
+#include "server/calendar/recurrence_rule.h"
 #include "tests/unit/calendar/calendar_testing.h"
 
 namespace duetime::calendar {
@@ -195,6 +194,13 @@ TEST(RecurrenceTest, TheLastTimeIsFoundFromFarAway) {
   often.cron = "* * * * * *";
   EXPECT_EQ(Compiled(often).LastBetween(0, Ms("2027-02-28T00:00:00.5Z")),
             Ms("2027-02-28T00:00:00Z"));
+  // The search costs the same however many times lie before the end, and however long ago it was.
+  often.end_ms = Ms("1995-01-01T00:00:00Z");
+  EXPECT_EQ(Compiled(often).LastBetween(0, Ms("2027-02-28T00:00:00Z")), Ms("1994-12-31T23:59:59Z"));
+  RecurrenceRule first_months;
+  first_months.cron = "* * * * 1-6 *";
+  EXPECT_EQ(Compiled(first_months).LastBetween(0, Ms("2026-12-31T00:00:00Z")),
+            Ms("2026-06-30T23:59:59Z"));
 }
 
 TEST(JitterTest, IsStableAndWithinItsBounds) {
