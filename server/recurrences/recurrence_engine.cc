@@ -175,7 +175,13 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
 }
 
 void RecurrenceEngine::OnOccurrenceCancelled(base::Now now, const MessageId& id) {
-  if (const auto it = current_.find(id); it != current_.end()) Advance(now, it->second);
+  const auto it = current_.find(id);
+  if (it == current_.end()) return;
+  // Advance keeps `current` as the previous occurrence, and that must not be the cancelled one.
+  Entry* const entry = it->second;
+  current_.erase(it);
+  entry->state.current = entry->state.previous;
+  Advance(now, entry);
 }
 
 bool RecurrenceEngine::PreviousPending(const Entry& entry) {

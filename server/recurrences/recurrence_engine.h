@@ -86,9 +86,11 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);
   absl::Status Limit(size_t bytes) const;
-  // Looks whether the recurrence can make occurrences again, and whether a clock that was ahead
-  // made the pending one.
-  void Review(base::Now now, Entry* entry);
+  // Looks whether the recurrence can make occurrences, and if so, mends it. False if a change of
+  // the pending occurrence is in flight: to be asked again after its commit.
+  bool Review(base::Now now, Entry* entry);
+  // Ends the stall, and makes anew what a clock that was ahead had made.
+  void Mend(base::Now now, Entry* entry);
   // The time of the occurrence that is to replace the pending one; nullopt: it is right.
   std::optional<int64_t> NextInsteadOf(base::Now now, const Entry& entry);
   // Notes that the recurrence makes no occurrences, or that it does.

@@ -44,12 +44,19 @@ bool RecurrenceEngine::Step(base::Now now) {
     to_review_.assign(stalled_.begin(), stalled_.end());
     retry_mono_ms_ = now.mono_ms + kRetryMs;
   }
-  for (size_t i = 0; i < kReviewedPerStep && !to_review_.empty(); ++i) {
-    const auto it = entries_.find(to_review_.front());
+  bool some_reviewed = false;
+  for (size_t i = std::min(kReviewedPerStep, to_review_.size()); i > 0; --i) {
+    std::string name = std::move(to_review_.front());
     to_review_.pop_front();
-    if (it != entries_.end()) Review(now, it->second.get());
+    const auto it = entries_.find(name);
+    if (it == entries_.end() || Review(now, it->second.get())) {
+      some_reviewed = true;
+    } else {
+      to_review_.push_back(std::move(name));
+    }
   }
-  return !to_review_.empty();
+  // The others wait for a commit, after which the shard takes another step.
+  return some_reviewed && !to_review_.empty();
 }
 
 uint64_t RecurrenceEngine::NextWakeMono() const {
@@ -75,20 +82,26 @@ bool RecurrenceEngine::ReadTemplate(const Entry& entry) {
   return false;
 }
 
-void RecurrenceEngine::Review(base::Now now, Entry* entry) {
+bool RecurrenceEngine::Review(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
-  if (state.status == protocol::RecurrenceStatus::kPaused) return EndStall(state.name);
-  if (!entry->rule.has_value()) {
+  if (state.current.id != MessageId{} && locks_->ChangeInFlight(state.current.id)) return false;
+  const bool active = state.status == protocol::RecurrenceStatus::kActive;
+  if (state.status != protocol::RecurrenceStatus::kPaused && !entry->rule.has_value()) {
     auto rule = Recurrence::Compile(state.spec.rule, "recurrence.schedule");
-    if (!rule.ok()) return Stall(*entry, rule.status().message());
-    entry->rule = *std::move(rule);
+    if (rule.ok()) {
+      entry->rule = *std::move(rule);
+    } else if (active) {
+      Stall(*entry, rule.status().message());
+    }
   }
-  if (!ReadTemplate(*entry)) return;
+  if (entry->rule.has_value() && (!active || ReadTemplate(*entry))) Mend(now, entry);
+  return true;
+}
+
+void RecurrenceEngine::Mend(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
   EndStall(state.name);
-  if (state.current.id != MessageId{} && locks_->ChangeInFlight(state.current.id)) {
-    to_review_.push_back(state.name);
-    return;
-  }
+  if (state.status == protocol::RecurrenceStatus::kPaused) return;
   if (const auto instead = NextInsteadOf(now, *entry); instead.has_value()) {
     effects_->notices.push_back(absl::StrCat(
         "recurrence \"", absl::CHexEscape(state.name),
@@ -114,8 +127,10 @@ std::optional<int64_t> RecurrenceEngine::NextInsteadOf(base::Now now, const Entr
   const uint64_t ahead_ms = now.wall_ms + kClockBackMs;
   if (!next.has_value()) return std::nullopt;
   if (state.status == protocol::RecurrenceStatus::kCompleted) {
-    // The end had come by the clock of that time.
-    const bool ahead = state.previous.due_ms > ahead_ms || state.update_ms > ahead_ms;
+    // The end had come by the clock of that time: an occurrence came too early, or what is ahead
+    // was passed over.
+    const bool ahead = state.previous.due_ms > ahead_ms || state.update_ms > ahead_ms ||
+                       *next > SignedMs(state.nominal_ms);
     return ahead && !rule.IsComplete(state.made) ? next : std::nullopt;
   }
   if (state.current.id == MessageId{} || *next >= SignedMs(state.nominal_ms)) return std::nullopt;

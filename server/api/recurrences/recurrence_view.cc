@@ -11,7 +11,7 @@
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/api/when.h"
-#include "server/calendar/zone.h"
+#include "server/calendar/recurrence_rule.h"
 #include "server/protocol/etag.h"
 #include "storage/message_record.h"
 
@@ -116,9 +116,8 @@ bool FillTemplate(const std::string& message, bool full, v1::MessageTemplate* pr
 // same facts.
 std::string StallOf(const protocol::RecurrenceSpec& spec, bool template_ok) {
   if (!template_ok) return "its template is damaged; update it";
-  if (spec.rule.time_zone.empty()) return "";
-  const auto zone = calendar::FindZone(spec.rule.time_zone, "");
-  return zone.ok() ? "" : std::string(zone.status().message());
+  const auto rule = calendar::Recurrence::Compile(spec.rule, "recurrence.schedule");
+  return rule.ok() ? "" : std::string(rule.status().message());
 }
 
 }  // namespace

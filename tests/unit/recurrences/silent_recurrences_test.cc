@@ -235,6 +235,81 @@ TEST_F(SilentRecurrencesTest, AnEndThatCameByAClockThatWasAheadDoesNotCount) {
   EXPECT_EQ(Stored("until").nominal_ms, kStartMs);
 }
 
+// The clock is set right after the last occurrence that it let pass was due.
+TEST_F(SilentRecurrencesTest, AnEndThatCameByAClockThatWasAheadDoesNotCountLater) {
+  for (const bool restarts : {false, true}) {
+    now_.wall_ms = kStartMs;
+    Renew();
+    calendar::RecurrenceRule rule = Every(kHourMs);
+    rule.end_ms = static_cast<int64_t>(kStartMs + 5 * kHourMs);
+    Create("until", rule);
+    now_.wall_ms += 8 * kHourMs;
+    Run();
+    EXPECT_EQ(Stored("until").status, RecurrenceStatus::kCompleted);
+    now_.wall_ms = kStartMs + kHourMs + kHourMs / 2;
+    if (restarts) {
+      Open();
+    } else {
+      Run();
+    }
+    EXPECT_EQ(Stored("until").status, RecurrenceStatus::kActive);
+    EXPECT_EQ(Stored("until").nominal_ms, kStartMs + 2 * kHourMs);
+  }
+}
+
+// The last occurrence came before its time because a client moved or cancelled it.
+TEST_F(SilentRecurrencesTest, AnEndThatAClientBroughtStays) {
+  calendar::RecurrenceRule rule = Every(kHourMs);
+  rule.end_ms = static_cast<int64_t>(kStartMs + kHourMs + 1);
+  Create("until", rule);
+  ASSERT_EQ(Stored("until").nominal_ms, kStartMs + kHourMs);
+  protocol::CancelCommand cancel;
+  cancel.target.id = Stored("until").current.id;
+  shard_->Handle(now_, std::move(cancel));
+  Run();
+  ASSERT_EQ(Stored("until").status, RecurrenceStatus::kCompleted);
+  now_.wall_ms += kHourMs / 2;
+  Open();
+  EXPECT_EQ(Stored("until").status, RecurrenceStatus::kCompleted);
+}
+
+// What has ended makes nothing, so nothing is wrong.
+TEST_F(SilentRecurrencesTest, ACompletedOneIsNotStalled) {
+  ZoneDatabase zones;
+  for (const bool damaged : {false, true}) {
+    Renew();
+    notices_.clear();
+    Create("ended", Cron("0 * * * *"));
+    ChangeStored("ended", [damaged](RecurrenceState* state) {
+      state->status = RecurrenceStatus::kCompleted;
+      state->current = {};
+      if (damaged) state->spec.message.back() ^= 1;
+      if (!damaged) state->spec.rule.time_zone = "Test/Gone";
+    });
+    Open();
+    EXPECT_EQ(shard_->stats().recurrences_stalled, 0u);
+    EXPECT_THAT(notices_, IsEmpty());
+  }
+}
+
+// A client is cancelling the occurrence, for as long as the disk needs.
+TEST_F(SilentRecurrencesTest, AReviewWaitsForACommitWithoutSpinning) {
+  Create("hourly", Every(kHourMs));
+  protocol::CancelCommand cancel;
+  cancel.target.id = Stored("hourly").current.id;
+  shard_->Handle(now_, std::move(cancel));
+  auto batch = shard_->TakeBatch();
+  ASSERT_TRUE(batch.has_value());
+  now_.wall_ms -= 2 * kHourMs;
+  bool more = true;
+  for (int i = 0; more && i < 100; ++i) more = shard_->Step(now_).more;
+  EXPECT_FALSE(more);
+  shard_->OnCommitted(now_, batch->sequence,
+                      store_->Append(std::span(&batch->records, 1), batch->durability));
+  Run();
+  EXPECT_EQ(shard_->stats().recurrences_made_anew, 1u);
+}
+
 // An occurrence that was made just before would come twice.
 TEST_F(SilentRecurrencesTest, ASmallStepBackMakesNothingTwice) {
   Create("hourly", Every(kHourMs));
