@@ -103,11 +103,18 @@ void SubscriptionChange::Update(const UpdateSubscription& command) {
   SubscriptionEntry* subscription = nullptr;
   protocol::SubscriptionSettings settings;
   absl::Status status = Find(command.topic, command.name, &entry, &subscription);
+  bool keeps_target = false;
   if (status.ok()) {
-    settings = subscription->stored.settings;
+    const protocol::SubscriptionSettings& before = subscription->stored.settings;
+    settings = before;
     status = command.edit(&settings);
+    // A name that stays is not checked again: settings of an older version may circle, and the
+    // subscription can be paused all the same.
+    keeps_target = before.dead_letter != storage::TopicId{} &&
+                   settings.dead_letter_name == before.dead_letter_name;
+    settings.dead_letter = before.dead_letter;
   }
-  if (status.ok()) status = CompleteSettings(entry, &settings);
+  if (status.ok() && !keeps_target) status = CompleteSettings(entry, &settings);
   if (!status.ok()) return output_->AnswerLater({.tag = command.tag, .status = status});
   subscription->stored.settings = settings;
   Begin(entry, command.tag, command.name, SubscriptionPhase::kUpdating);

@@ -146,6 +146,31 @@ TEST(DeadLetterTopicsTest, DefaultDeadLetterTopicsCloseACycleToo) {
   }
 }
 
+// Settings of an older version may let dead letters circle. They can be mended, and everything else
+// of the subscription can be changed.
+TEST(DeadLetterTopicsTest, WhatCirclesAlreadyStaysUntilItIsRenamed) {
+  using How = DeadLetterNaming::How;
+  for (const bool own : {false, true}) {
+    CatalogWorld world;
+    ASSERT_EQ(NameDeadLetters(&world, {How::kNewTopic, "a", "graves"}), "OK");
+    ASSERT_EQ(NameDeadLetters(&world, {own ? How::kNewSubscription : How::kNewTopic, "a.dlq", "a"}),
+              "OK");
+    if (!own) {
+      ASSERT_EQ(
+          world.Reason(CreateSubscription{.topic = "a.dlq", .name = "s", .settings = Attempts()}),
+          "OK");
+    }
+    // The deletion resets the name, and a message by use makes the topic again.
+    ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+    ASSERT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+    const auto pause = [](protocol::SubscriptionSettings* settings) {
+      settings->paused = true;
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(world.Reason(UpdateSubscription{.topic = "a.dlq", .name = "s", .edit = pause}), "OK");
+  }
+}
+
 TEST(DeadLetterTopicsTest, TheErrorNamesTheCycle) {
   using How = DeadLetterNaming::How;
   CatalogWorld world;
