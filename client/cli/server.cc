@@ -170,7 +170,7 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
   if (!info.has_counts()) return LinesText(rows, info, zone);
   const Rows counts = {
       Row("topics", {Line("topics")}),
-      Row("deleted_topics", {HidesZero(), Line("deleted topics")}),
+      Row("deleted_topics", {HidesZero(), Line("deleted")}),
       Row("subscriptions", {Line("subscriptions")}),
       Row("streams", {Line("subscribers")}),
       Row("due_ready", {Line("ready")}),

@@ -245,9 +245,10 @@ type TopicSettings struct {
 	MinuteLimit *MinuteLimit `protobuf:"bytes,7,opt,name=minute_limit,json=minuteLimit,proto3" json:"minute_limit,omitempty"`
 	// The dead-letter topic for subscriptions that name none. Created with its first message, or when a subscriber rejects a
 	// message or a producer schedules one with late_policy DEAD_LETTER; until then its name only has a place among
-	// topics_max. Must not be the topic itself, nor a topic whose dead letters could come back to this one through any number
-	// of topics (DEAD_LETTER_CYCLE). Empty: the topic's name followed by ".dlq". A topic whose name is too long for that has
-	// no dead letters unless this field names a topic.
+	// topics_max. If the server creates no topics by use, create it before a subscriber waits for its first message. Must not
+	// be the topic itself, nor a topic whose dead letters could come back to this one through any number of topics
+	// (DEAD_LETTER_CYCLE). Empty: the topic's name followed by ".dlq". A topic whose name is too long for that has no dead
+	// letters unless this field names a topic.
 	DeadLetterTopic string `protobuf:"bytes,8,opt,name=dead_letter_topic,json=deadLetterTopic,proto3" json:"dead_letter_topic,omitempty"`
 }
 
