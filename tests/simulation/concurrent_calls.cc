@@ -41,6 +41,7 @@ ConcurrentCalls::ConcurrentCalls(const Setup& setup, bool hot_key)
     : Calls(setup, 3, Lead::kLost, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics),
       hot_key_(hot_key),
       damages_(setup.seed % 5 < 2),
+      ordered_percent_(setup.seed % 3 == 0 ? 90 : 30),
       contract_(kByUse) {
   limits_.frame_bytes_max = 50 + Random(400);
   if (Chance(67)) limits_.failure_rate = static_cast<uint32_t>(1 + Random(50));
@@ -273,7 +274,7 @@ Ask ConcurrentCalls::NewAsk(bool) {
   }
   if (!Chance(45)) {
     ask.topic = TopicId{static_cast<uint32_t>(1 + Random(kTopics))};
-    if (static_cast<uint32_t>(ask.topic) > kByUse && Chance(30)) {
+    if (Chance(ordered_percent_)) {
       ask.ordering_key = absl::StrCat("order-", Random(2));
     }
     return ask;

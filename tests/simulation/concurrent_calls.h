@@ -101,6 +101,8 @@ class ConcurrentCalls : public Calls {
   const bool hot_key_;
   // Messages become unreadable in this run.
   const bool damages_;
+  // Of the messages without a key, so many have an ordering key.
+  const uint64_t ordered_percent_;
   // The records of the unreadable messages. Some may have been replaced or erased since.
   std::map<std::pair<uint16_t, storage::MessageKey>, std::string> damaged_;
   ConcurrentContract contract_;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -280,8 +281,8 @@ class ConcurrentContract final : public Contract {
   std::map<protocol::LeaseToken, uint32_t> nacking_;
   // The last lease of each ordering key.
   std::map<std::pair<storage::SubscriptionId, std::string>, protocol::LeaseToken> in_order_;
-  // The last first delivery to which the order applies, by shard and topic.
-  std::map<std::pair<uint16_t, storage::TopicId>, storage::MessageKey> last_first_;
+  // The last first delivery to which the order applies, by shard, topic and ordering key.
+  std::map<std::tuple<uint16_t, storage::TopicId, std::string>, storage::MessageKey> last_first_;
   uint64_t epoch_ = 0;
   // No run since this epoch ended but by a clean stop.
   uint64_t certain_from_ = 0;

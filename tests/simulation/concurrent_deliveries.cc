@@ -133,14 +133,14 @@ void ConcurrentContract::CheckPair(const std::string& name, uint64_t number, Sub
 
 void ConcurrentContract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
                                        const Message& message) {
-  // P8 holds for messages that this run accepted before they were due and that no call moved. The
-  // topic's only subscription has no ordering keys.
+  // P8 holds for messages that this run accepted before they were due and that no call moved: for
+  // those of each ordering key, and for those without one.
   if (!ByUse(message) || !message.confirmed || message.id.epoch() != epoch_ ||
       message.confirmed_wall_ms >= record.header.deliver_ms || record.revision != 0) {
     return;
   }
   const MessageKey key{.due_ms = message.id.due_ms(), .id = message.id};
-  MessageKey& last = last_first_[{shard, message.place.first}];
+  MessageKey& last = last_first_[{shard, message.place.first, message.ordering_key}];
   if (key < last) {
     Violate(absl::StrCat(message.id.ToString(), ": first deliveries out of order (P8): due ",
                          key.due_ms, " after ", last.due_ms));
