@@ -69,7 +69,7 @@ absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<L
   const Command& command = leaf->command;
   Input global;
   global.request.reset(GlobalOptions().action.request->New());
-  absl::Status status = global_options.Read(absl::LocalTimeZone(), &global);
+  absl::Status status = global_options.Read(absl::UTCTimeZone(), &global);
   if (!status.ok()) return status;
   const absl::StatusOr<Settings> settings = MakeSettings(global, command.needs_server);
   if (!settings.ok()) return settings.status();
@@ -77,7 +77,7 @@ absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<L
   Input& input = invocation.input;
   const Action& action = command.action;
   if (action.request != nullptr) input.request.reset(action.request->New());
-  status = leaf->options.Read(settings->zone, &input);
+  status = leaf->options.Read(settings->local(), &input);
   if (status.ok() && action.complete) status = action.complete(*settings, &input);
   if (!status.ok()) return status;
   return invocation;

@@ -20,6 +20,7 @@
 #include "google/protobuf/message.h"
 
 #include "client/cli/row.h"
+#include "client/cli/time_text.h"
 #include "client/cpp/channel.h"
 
 namespace duetime::cli {
@@ -49,6 +50,10 @@ struct Settings {
   // The zone of the times that the text output shows, and of those that options give without an
   // offset.
   absl::TimeZone zone;
+  // As in LocalZone.
+  std::string unknown_tz;
+
+  LocalZone local() const { return {zone, unknown_tz}; }
 };
 
 // The parsed command line of a command.

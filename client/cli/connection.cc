@@ -100,7 +100,11 @@ absl::StatusOr<Settings> MakeSettings(const Input& global, bool needs_server) {
   Settings settings;
   settings.json = global.Has("--json");
   settings.no_colours = global.Has("--no-color,--no-colour");
-  settings.zone = global.Has("--utc") ? absl::UTCTimeZone() : absl::LocalTimeZone();
+  if (!global.Has("--utc")) {
+    const LocalZone local = LocalZoneOf(EnvironmentOf("TZ"));
+    settings.zone = local.zone;
+    settings.unknown_tz = local.unknown_tz;
+  }
   if (!needs_server) return settings;
   absl::StatusOr<Context> context = ChooseContext(global.Text("--context"));
   if (!context.ok()) return context.status();

@@ -34,7 +34,7 @@ inline constexpr char kExitCodes[] = R"(  0  done
 
 inline constexpr char kTimes[] =
     R"(Options that take a TIME understand now, +30m and -1h (from now), "today 18:00",
-"tomorrow 9:00", "2026-12-24 18:00" and 2026-12-24T18:00:00+08:00. A DURATION
+"tomorrow 9am", "2026-12-24 18:00" and 2026-12-24T18:00:00+08:00. A DURATION
 is 90s, 1h30m, 2d, 1w or 500ms.
 )";
 

@@ -262,7 +262,7 @@ absl::StatusOr<std::unique_ptr<ImportSource>> OpenSource(const Settings& setting
   if (!file.ok()) return file.status();
   const absl::string_view plain = absl::StripSuffix(name, ".gz");
   if (input.Has("--csv") || input.Has("--column") || absl::EndsWith(plain, ".csv")) {
-    return ReadCsv(*std::move(file), input.List("--column"), settings.zone,
+    return ReadCsv(*std::move(file), input.List("--column"), settings.local(),
                    input.Has("--allow-past"));
   }
   return ReadJsonLines(*std::move(file), input.Has("--text"));

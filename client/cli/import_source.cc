@@ -123,7 +123,7 @@ absl::Status FindField(const std::string& path, MappedColumn* column) {
 
 // How the cells of times are read.
 struct TimeCells {
-  absl::TimeZone zone;
+  LocalZone zone;
   bool allow_past = false;
 };
 
@@ -380,7 +380,7 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
                                                       const std::vector<std::string>& columns,
-                                                      const absl::TimeZone& zone, bool allow_past) {
+                                                      const LocalZone& zone, bool allow_past) {
   auto rows =
       std::make_unique<CsvRows>(std::move(file), TimeCells{.zone = zone, .allow_past = allow_past});
   if (absl::Status status = rows->ReadHeader(columns); !status.ok()) return status;

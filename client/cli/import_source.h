@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "client/cli/input_file.h"
+#include "client/cli/time_text.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::cli {
@@ -57,6 +58,6 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 // the first one. INVALID_ARGUMENT if a column is missing or names no field, or two name the same.
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
                                                       const std::vector<std::string>& columns,
-                                                      const absl::TimeZone& zone, bool allow_past);
+                                                      const LocalZone& zone, bool allow_past);
 
 }  // namespace duetime::cli

@@ -37,9 +37,16 @@ Rows WhenRows() {
           "Deliver at this local time of --tz; the server keeps both, and takes the next or the "
           "first moment if the clocks skip it or show it twice",
           {one_of_three}),
+      AllowPastRow("Also deliver for a time more than a day ago: it is due at once"),
       Row("", "--tz",
           "The time zone of --at (default: this machine's) or --local, such as Asia/Shanghai"),
   };
+}
+
+// A year that was mistyped would deliver at once.
+absl::Status CheckPast(const Input& input, const std::string& text, absl::Time time) {
+  if (input.Has("--allow-past") || !IsLongPast(time, absl::Now())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is ", kAllowPastAdvice));
 }
 
 template <typename Request>
@@ -57,7 +64,11 @@ absl::Status CompleteWhen(const Settings& settings, Input* input) {
     std::string* local = request->mutable_civil_time()->mutable_local();
     if (local->size() > 10 && (*local)[10] == ' ') (*local)[10] = 'T';
     request->mutable_civil_time()->set_time_zone(zone_name);
-    return absl::OkStatus();
+    const absl::StatusOr<absl::TimeZone> zone = ParseTimeZone(zone_name);
+    // The server may know what this machine does not.
+    const auto time = zone.ok() ? ParseTimeText(*local, *zone, settings.local())
+                                : absl::StatusOr<absl::Time>(zone.status());
+    return time.ok() ? CheckPast(*input, *local, *time) : absl::OkStatus();
   }
   std::optional<absl::TimeZone> zone;
   if (!zone_name.empty()) {
@@ -65,9 +76,11 @@ absl::Status CompleteWhen(const Settings& settings, Input* input) {
     if (!named.ok()) return named.status();
     zone = *named;
   }
-  const auto time = ParseMomentText(input->Text("--at"), zone, settings.zone, absl::Now());
-  if (time.ok()) *request->mutable_deliver_time() = client::ToProto(*time);
-  return time.status();
+  const std::string at = input->Text("--at");
+  const auto time = ParseMomentText(at, zone, settings.local(), absl::Now());
+  if (!time.ok()) return time.status();
+  *request->mutable_deliver_time() = client::ToProto(*time);
+  return CheckPast(*input, at, *time);
 }
 
 // ---- The message that a command means
@@ -192,7 +205,8 @@ Command ScheduleCommand() {
       "schedule",
       "Schedule a message for a time",
       "Prints the id, by which the message can be found, moved and cancelled. A time in the past "
-      "is due at once.\nIf the answer is lost, the tool asks again; that creates no second "
+      "is due at once; one more than a day ago needs --allow-past.\nIf the answer is lost, the "
+      "tool asks again; that creates no second "
       "message.",
       {"orders '{\"order\": 17}' --in 30m --attr kind=reminder",
        "greetings \"good evening\" --at \"2026-12-24 18:00\" --tz Asia/Shanghai",

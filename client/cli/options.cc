@@ -139,7 +139,7 @@ absl::Status ReadWords(const Row& row, const Names& texts, const FieldDescriptor
 
 // Puts `texts`, which is not empty, into a field of `parent`.
 absl::Status SetField(const Row& row, const Names& texts, const FieldDescriptor* field,
-                      const absl::TimeZone& zone, Message* parent) {
+                      const LocalZone& zone, Message* parent) {
   const Reflection* reflection = parent->GetReflection();
   const std::string& text = texts[0];
   if (field->is_map()) return ReadPairs(row, texts, field, parent);
@@ -305,7 +305,7 @@ void Options::Declare(const Command& command, CLI::App* app, bool environment, V
   value->option->check(CLI::IsMember(shape.words));
 }
 
-absl::Status Options::Read(const absl::TimeZone& zone, Input* input) const {
+absl::Status Options::Read(const LocalZone& zone, Input* input) const {
   std::map<std::string, const Value*> by_name;
   for (const Value& value : values_) by_name[value.row.option] = &value;
   for (const Value& value : values_) {

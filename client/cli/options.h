@@ -37,7 +37,7 @@ class Options {
 
   // Fills in `input`. Times without an offset are times of `zone`. INVALID_ARGUMENT with a text for
   // people if a value makes no sense.
-  absl::Status Read(const absl::TimeZone& zone, Input* input) const;
+  absl::Status Read(const LocalZone& zone, Input* input) const;
 
  private:
   // A row, and its value as the command line gave it.

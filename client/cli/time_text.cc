@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/civil_time.h"
 
 namespace duetime::cli {
@@ -44,7 +45,7 @@ absl::Status BadDuration(absl::string_view text, absl::string_view why) {
 
 constexpr char kDateForms[] = "\"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00";
 constexpr char kMomentForms[] =
-    "\"2026-12-24 18:00\", 2026-12-24T18:00:00+08:00, \"today 18:00\", \"tomorrow 9:00\", now, "
+    "\"2026-12-24 18:00\", 2026-12-24T18:00:00+08:00, \"today 18:00\", \"tomorrow 9am\", now, "
     "+30m or -1h";
 
 absl::Status BadTime(absl::string_view text, absl::string_view why,
@@ -71,26 +72,42 @@ struct Moment {
   std::optional<absl::Duration> offset;
 };
 
+absl::Status CheckZone(absl::string_view text, const std::optional<absl::TimeZone>& zone,
+                       const LocalZone& local) {
+  if (zone.has_value() || local.unknown_tz.empty()) return absl::OkStatus();
+  return BadTime(text, absl::StrCat(" without an offset, because TZ=", local.unknown_tz,
+                                    " names no time zone of this machine"));
+}
+
 absl::StatusOr<Moment> ReadCivilMoment(const std::string& text) {
   static const auto& pattern = *new std::regex(
-      "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d{1,2}):(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?"
-      "([Zz]|([+-])(\\d\\d):(\\d\\d))?");
+      "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d{1,2})(?::(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?)?"
+      "([Zz]|([+-])(\\d\\d):(\\d\\d)| ?([AaPp])[Mm])?");
   std::smatch part;
-  if (!std::regex_match(text, part, pattern)) return BadTime(text, "");
+  const bool matches = std::regex_match(text, part, pattern);
+  // "18" alone may mean anything.
+  if (!matches || (!part[5].matched && !part[12].matched)) return BadTime(text, "");
   const auto number = [&part](size_t i) {
     int read = 0;
     return absl::SimpleAtoi(part[i].str(), &read) ? read : 0;
   };
-  const absl::CivilSecond civil(number(1), number(2), number(3), number(4), number(5), number(6));
+  int hour = number(4);
+  if (part[12].matched) {
+    constexpr int kHalfDay = 12;
+    if (hour < 1 || hour > kHalfDay) return BadTime(text, ": there is no such time of day");
+    const bool afternoon = part[12] == "p" || part[12] == "P";
+    hour = hour % kHalfDay + (afternoon ? kHalfDay : 0);
+  }
+  const absl::CivilSecond civil(number(1), number(2), number(3), hour, number(5), number(6));
   // CivilSecond moves a date or time that does not exist to one that does.
   const bool moved = civil.month() != number(2) || civil.day() != number(3) ||
-                     civil.hour() != number(4) || civil.minute() != number(5) ||
+                     civil.hour() != hour || civil.minute() != number(5) ||
                      civil.second() != number(6);
   if (number(1) < 1 || moved || number(10) > 23 || number(11) > 59) {
     return BadTime(text, ": there is no such date, time of day or offset");
   }
   Moment moment{.civil = civil, .subsecond = Fraction(part[7], absl::Seconds(1)), .offset = {}};
-  if (part[8].matched) {
+  if (part[8].matched && !part[12].matched) {
     moment.offset = absl::Hours(number(10)) + absl::Minutes(number(11));
     if (part[9] == "-") moment.offset = -*moment.offset;
   }
@@ -98,6 +115,16 @@ absl::StatusOr<Moment> ReadCivilMoment(const std::string& text) {
 }
 
 }  // namespace
+
+LocalZone LocalZoneOf(const std::string& tz) {
+  absl::string_view name = tz;
+  absl::ConsumePrefix(&name, ":");
+  absl::TimeZone named;
+  // absl takes UTC for a zone that it cannot load.
+  const bool known =
+      name.empty() || name == "localtime" || absl::LoadTimeZone(std::string(name), &named);
+  return {absl::LocalTimeZone(), known ? "" : tz};
+}
 
 absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
   static const auto& pattern = *new std::regex([] {
@@ -122,7 +149,7 @@ absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
 
 absl::StatusOr<absl::Time> ParseMomentText(absl::string_view text,
                                            const std::optional<absl::TimeZone>& zone,
-                                           const absl::TimeZone& local, absl::Time now) {
+                                           const LocalZone& local, absl::Time now) {
   if (text == "now" || absl::StartsWith(text, "+") || absl::StartsWith(text, "-")) {
     if (zone.has_value()) {
       return BadTime(text, ": it is counted from now, so it needs no time zone", kMomentForms);
@@ -138,8 +165,12 @@ absl::StatusOr<absl::Time> ParseMomentText(absl::string_view text,
   std::smatch part;
   if (std::regex_match(copy, part, near_day)) {
     const int days = part[1] == "yesterday" ? -1 : part[1] == "today" ? 0 : 1;
-    const absl::CivilDay day = absl::ToCivilDay(now, zone.has_value() ? *zone : local) + days;
-    return ParseTimeText(absl::StrCat(absl::FormatCivilTime(day), " ", part[2].str()), zone, local);
+    const absl::CivilDay day = absl::ToCivilDay(now, zone.has_value() ? *zone : local.zone) + days;
+    const std::string dated = absl::StrCat(absl::FormatCivilTime(day), " ", part[2].str());
+    // These errors have the text that the person has written.
+    if (!ReadCivilMoment(dated).ok()) return BadTime(text, "", kMomentForms);
+    if (absl::Status status = CheckZone(text, zone, local); !status.ok()) return status;
+    return ParseTimeText(dated, zone, local);
   }
   if (!std::regex_match(copy, date)) return BadTime(text, "", kMomentForms);
   return ParseTimeText(text, zone, local);
@@ -147,7 +178,7 @@ absl::StatusOr<absl::Time> ParseMomentText(absl::string_view text,
 
 absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
                                          const std::optional<absl::TimeZone>& zone,
-                                         const absl::TimeZone& local) {
+                                         const LocalZone& local) {
   const absl::StatusOr<Moment> moment = ReadCivilMoment(std::string(text));
   if (!moment.ok()) return moment.status();
   if (moment->offset.has_value()) {
@@ -157,7 +188,8 @@ absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
     return absl::FromCivil(moment->civil, absl::UTCTimeZone()) - *moment->offset +
            moment->subsecond;
   }
-  const absl::TimeZone& place = zone.has_value() ? *zone : local;
+  if (absl::Status status = CheckZone(text, zone, local); !status.ok()) return status;
+  const absl::TimeZone& place = zone.has_value() ? *zone : local.zone;
   const absl::TimeZone::TimeInfo info = place.At(moment->civil);
   if (info.kind == absl::TimeZone::TimeInfo::UNIQUE) return info.pre + moment->subsecond;
   const bool skipped = info.kind == absl::TimeZone::TimeInfo::SKIPPED;

@@ -42,11 +42,15 @@ TEST(ArgumentsTest, Messages) {
   const Values once = {{"--count", {"1"}}};
   ExpectRequests({
       {"schedule t hello --in 90s", "topic: 't' payload: 'hello' delay { seconds: 90 }", once},
-      {"schedule --attr a=1 t --attr b=x=y --at '2026-12-24 18:00' --tz Asia/Shanghai --count 7 "
+      {"schedule --attr a=1 t --attr b=x=y --allow-past --at '2026-12-24 18:00' --tz Asia/Shanghai "
+       "--count 7 "
        "--attr empty=",
        "topic: 't' deliver_time { seconds: 1798106400 } attributes { key: 'a' value: '1' } "
        "attributes { key: 'b' value: 'x=y' } attributes { key: 'empty' value: '' }",
-       {{"--count", {"7"}}, {"--at", {"2026-12-24 18:00"}}, {"--tz", {"Asia/Shanghai"}}}},
+       {{"--count", {"7"}},
+        {"--at", {"2026-12-24 18:00"}},
+        {"--tz", {"Asia/Shanghai"}},
+        {"--allow-past", {""}}}},
       {"schedule t --in 10m --key k --on-conflict push-back --max-wait 1h --only-if-exists "
        "--request-id r --dry-run",
        "topic: 't' delay { seconds: 600 } key: 'k' on_conflict: ON_CONFLICT_PUSH_BACK max_wait { "
@@ -57,20 +61,21 @@ TEST(ArgumentsTest, Messages) {
        "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: ON_CONFLICT_ONCE", once},
       {"schedule t --in 1s --key k --on-conflict keep-time",
        "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: ON_CONFLICT_KEEP_TIME", once},
-      {"schedule t --local '2026-12-24 18:00' --tz Europe/Berlin --label a=1 --label b=2 --ttl 5m "
+      {"schedule t --allow-past --local '2026-12-24 18:00' --tz Europe/Berlin --label a=1 --label "
+       "b=2 --ttl 5m "
        "--late drop --spread 15m --ordering-key o",
        "topic: 't' civil_time { local: '2026-12-24T18:00' time_zone: 'Europe/Berlin' } labels { "
        "key: 'a' value: '1' } labels { key: 'b' value: '2' } ttl { seconds: 300 } late_policy: "
        "LATE_POLICY_DROP spread { seconds: 900 } ordering_key: 'o'",
-       {{"--count", {"1"}}, {"--tz", {"Europe/Berlin"}}}},
+       {{"--count", {"1"}}, {"--tz", {"Europe/Berlin"}}, {"--allow-past", {""}}}},
       {"schedule t --in 1s --expire-at 1970-01-01T00:01:00Z --late dead-letter",
        "topic: 't' delay { seconds: 1 } expire_time { seconds: 60 } late_policy: "
        "LATE_POLICY_DEAD_LETTER",
        once},
       {"reschedule x --in 2h --etag e", "message_id: 'x' delay { seconds: 7200 } etag: 'e'"},
-      {"reschedule --topic t --key k --at 1970-01-01T00:01:00Z",
+      {"reschedule --topic t --key k --allow-past --at 1970-01-01T00:01:00Z",
        "key { topic: 't' key: 'k' } deliver_time { seconds: 60 }",
-       {{"--at", {"1970-01-01T00:01:00Z"}}}},
+       {{"--at", {"1970-01-01T00:01:00Z"}}, {"--allow-past", {""}}}},
       {"get x --full", "message_id: 'x' view: MESSAGE_VIEW_FULL", {{"--full", {""}}}},
       {"get --topic t --key k", "key { topic: 't' key: 'k' } view: MESSAGE_VIEW_BASIC"},
       {"explain x", "message_id: 'x'"},
@@ -380,7 +385,8 @@ TEST(ArgumentsTest, RefusesBadLines) {
        {"--in", "--in ''", "--in 90", "--at tomorrow", "--at '2026-12-24 18:00' --tz Nowhere",
         "q --in 1s"}},
       {"schedule",
-       {"", "t", "t p", "t --local '2026-12-24 18:00'",
+       {"", "t", "t p", "t --local '2026-12-24 18:00'", "t --at 2025-12-24T18:00Z", "t --at -25h",
+        "t --local '2025-12-24 18:00' --tz UTC", "t --at 'tomorrow 13pm'",
         "t --local '2026-12-24 18:00' --tz UTC --in 1s"}},
       {"cancel", {"", "--key k", "--topic t", "--topic t --key k x"}},
       {"get", {"", "a b", "--topic t --key k --key l"}},
@@ -445,7 +451,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
       ++lines;
     }
   }
-  EXPECT_EQ(lines, 145);
+  EXPECT_EQ(lines, 149);
 }
 
 // The help of each command has an example that begins with the command.

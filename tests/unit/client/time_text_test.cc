@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace duetime::cli {
@@ -92,6 +93,11 @@ TEST(ParseTimeTextTest, ReadsWhatPeopleWrite) {
       {"9999-12-31T23:59:59.999999999Z", "", "9999-12-31T23:59:59.999999999Z"},
       {"2028-02-29T00:00:00Z", "", "2028-02-29T00:00:00Z"},
       {"2026-12-24 8:00Z", "", "2026-12-24T08:00:00Z"},
+      // Halves of a day.
+      {"2026-12-24 6pm", "UTC", "2026-12-24T18:00:00Z"},
+      {"2026-12-24 6:30:15.5 PM", "UTC", "2026-12-24T18:30:15.5Z"},
+      {"2026-12-24 12am", "UTC", "2026-12-24T00:00:00Z"},
+      {"2026-12-24 12:01Pm", "UTC", "2026-12-24T12:01:00Z"},
       // Civil time in a zone; the local one is New York here.
       {"2026-12-24 18:00", "Asia/Shanghai", "2026-12-24T10:00:00Z"},
       {"2026-12-24 18:00:30", "Asia/Shanghai", "2026-12-24T10:00:30Z"},
@@ -107,7 +113,7 @@ TEST(ParseTimeTextTest, ReadsWhatPeopleWrite) {
       // An offset resolves the ambiguity.
       {"2026-10-25T02:30:00+01:00", "", "2026-10-25T01:30:00Z"},
   };
-  ASSERT_EQ(cases.size(), 24u);
+  ASSERT_EQ(cases.size(), 28u);
   for (const TimeCase& c : cases) {
     std::optional<absl::TimeZone> zone;
     if (*c.zone != '\0') zone = Zone(c.zone);
@@ -131,13 +137,35 @@ TEST(ParseTimeTextTest, RefusesNonsense) {
       "2026-12-24T18:00:00+8|2026-12-24T18:00:00+0800|2026-12-24T18:00:00+24:00|"
       "2026-12-24T18:00:00+08:60|2026-12-24T18:00:00+08:00x|2026-12-24T18:00:00*08:00|"
       "0000-01-01T00:00:00Z|10000-01-01T00:00:00Z|-2026-12-24 18:00| 2026-12-24 18:00|"
-      "2026-12-24_18:00|1782345600",
+      "2026-12-24_18:00|1782345600|2026-12-24 0am|2026-12-24 13pm|2026-12-24 6m|2026-12-24 6pmZ|"
+      "2026-12-24 6  pm",
       '|');
-  ASSERT_EQ(cases.size(), 38u);
+  ASSERT_EQ(cases.size(), 43u);
   for (const std::string& text : cases) {
     const auto read = ParseTimeText(text, std::nullopt, absl::UTCTimeZone());
     EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_TRUE(absl::StrContains(read.status().message(), text)) << read.status();
+  }
+}
+
+TEST(LocalZoneTest, ATimeWithoutAnOffsetNeedsATzThatNamesAZone) {
+  for (const char* tz : {"", "UTC", "Asia/Shanghai", ":Europe/Berlin", "localtime", "Etc/GMT+8"}) {
+    EXPECT_EQ(LocalZoneOf(tz).unknown_tz, "") << tz;
+  }
+  for (const char* tz :
+       {"Asia/Shangai", "EST5EDT4,M3.2.0,M11.1.0", "<-03>3", ":Nowhere", "UTC+8"}) {
+    const LocalZone local = LocalZoneOf(tz);
+    for (const char* text : {"2026-12-24 18:00", "tomorrow 9am"}) {
+      const absl::Status status =
+          ParseMomentText(text, std::nullopt, local, absl::UnixEpoch()).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << tz;
+      EXPECT_TRUE(absl::StrContains(status.message(), absl::StrCat("TZ=", tz))) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), text)) << status;
+      EXPECT_TRUE(ParseMomentText(text, Zone("UTC"), local, absl::UnixEpoch()).ok()) << text;
+    }
+    for (const char* text : {"2026-12-24 18:00Z", "2026-12-24 18:00+08:00", "+1h", "now"}) {
+      EXPECT_TRUE(ParseMomentText(text, std::nullopt, local, absl::UnixEpoch()).ok()) << text;
+    }
   }
 }
 
@@ -192,6 +220,7 @@ TEST(ParseMomentTextTest, ReadsWhatPeopleWrite) {
       {"tomorrow 00:00", "Asia/Shanghai", "2026-12-25T16:00:00Z"},
       {"yesterday 0:00", "", "2026-12-23T05:00:00Z"},
       {"today 9:00Z", "", "2026-12-24T09:00:00Z"},
+      {"tomorrow 9am", "Asia/Shanghai", "2026-12-26T01:00:00Z"},
       {"2026-12-24 18:00", "", "2026-12-24T23:00:00Z"},
       {"2026-12-24T18:00:00+08:00", "", "2026-12-24T10:00:00Z"},
   };
@@ -223,7 +252,7 @@ TEST(ParseMomentTextTest, RefusesNonsense) {
   }
   // The error shows every form.
   const auto read = ParseMomentText("soon", std::nullopt, absl::UTCTimeZone(), absl::Now());
-  EXPECT_TRUE(absl::StrContains(read.status().message(), "\"tomorrow 9:00\", now, +30m or -1h"))
+  EXPECT_TRUE(absl::StrContains(read.status().message(), "\"tomorrow 9am\", now, +30m or -1h"))
       << read.status();
 }
 
