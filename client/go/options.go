@@ -49,7 +49,8 @@ type Options struct {
 	AttemptsMax int
 	// Backoff sets the waits between tries. A wait is never shorter than the server requests.
 	Backoff Backoff
-	// Logger gets panics of callbacks. nil: the default of the log package. log.New(io.Discard, "", 0) switches it off, and
+	// Logger gets a line when a subscriber cannot reach its server, loses it, has it back, or is refused, and when a function
+	// of the user panics. While nothing changes, the line comes again after a minute, then ever more rarely. nil: the default of the log package. log.New(io.Discard, "", 0) switches it off, and
 	// slog.NewLogLogger makes one for log/slog.
 	Logger *log.Logger
 	// DialOptions are added to those of this library, for example interceptors.

@@ -4,6 +4,7 @@ package duetime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -105,6 +106,7 @@ type Subscriber struct {
 	handler  Handler
 	messages pb.MessagesClient
 	state    *subscriberState
+	log      connectionLog
 	ctx      context.Context
 	cancel   context.CancelFunc
 	// Closed when the connection's goroutine has ended. err is set before that.
@@ -215,6 +217,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 		if err != nil {
 			failure := errorOf(s.ctx, err)
 			if !mayPass(failure.Code) {
+				s.client.logf("the server %s refuses the subscriber of %q, which has ended: %v", s.client.Server, s.options.Topic, failure)
 				s.err = failure
 				break
 			}
@@ -225,6 +228,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 		if time.Since(opened) > s.options.Backoff.Max {
 			waits.reset()
 		}
+		s.logFailure(err)
 		s.callOnDisconnect(err)
 		wait := leaderPause
 		if !refusedByStandby {
@@ -257,6 +261,13 @@ func (s *Subscriber) runStream() error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	s.state.beginStream(ctx)
+	overdue := time.AfterFunc(overdueAfter, func() {
+		if s.log.onOverdue(time.Now()) {
+			s.client.logf("the subscriber of %q has waited for the server %s for %v, and waits on", s.options.Topic, s.client.Server,
+				overdueAfter)
+		}
+	})
+	defer overdue.Stop()
 	watched := make(chan bool, 1)
 	go func() {
 		silent := s.state.watchStream(ctx, s.options.SilenceMax)
@@ -296,6 +307,9 @@ func (s *Subscriber) read(stream pb.Messages_SubscribeClient) error {
 		response, err := stream.Recv()
 		if err != nil {
 			return err
+		}
+		if response.Started != nil && s.log.onOpened(time.Now()) {
+			s.client.logf("the subscriber of %q is connected to the server %s again", s.options.Topic, s.client.Server)
 		}
 		s.state.onFrame(response)
 	}
@@ -381,4 +395,20 @@ func (s *Subscriber) callOnDisconnect(err error) {
 	}
 	defer s.client.logPanic("OnDisconnect")
 	s.options.OnDisconnect(err)
+}
+
+// logFailure logs that a stream has ended, or was not opened, unless the log says so already.
+func (s *Subscriber) logFailure(err error) {
+	logs, wasOpen := s.log.onFailed(time.Now())
+	if !logs {
+		return
+	}
+	happened := "cannot reach"
+	if wasOpen {
+		happened = "lost"
+	}
+	if err == nil {
+		err = errors.New("the server ended the stream")
+	}
+	s.client.logf("the subscriber of %q %s the server %s, and tries again: %v", s.options.Topic, happened, s.client.Server, err)
 }

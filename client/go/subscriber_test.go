@@ -5,6 +5,7 @@ package duetime
 import (
 	"context"
 	"log"
+	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -147,5 +148,64 @@ func TestCallbacksThatPanic(t *testing.T) {
 		if count := strings.Count(lines.String(), line); count != 4 {
 			t.Errorf("%d times %q in the log:\n%s", count, line, lines.String())
 		}
+	}
+}
+
+func TestASubscriberLogsWhatBecomesOfItsConnection(t *testing.T) {
+	var lines strings.Builder
+	client := (&fakeServer{subscribe: deliverTwice(make(chan string, 2))}).start(t)
+	client.options.Logger = log.New(&lines, "", 0)
+	present := client.options.Server
+	subscriber, err := client.Subscribe(context.Background(), SubscriberOptions{Topic: "orders"},
+		func(context.Context, *Delivery) Settlement { return Nack("n") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-subscriber.Done()
+	want := []string{
+		`duetime: the subscriber of "orders" lost the server ` + present + ", and tries again: ",
+		`duetime: the subscriber of "orders" is connected to the server ` + present + " again",
+		`duetime: the server ` + present + ` refuses the subscriber of "orders", which has ended: `,
+	}
+	got := strings.Split(strings.TrimSpace(lines.String()), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i, line := range got {
+		if !strings.HasPrefix(line, want[i]) {
+			t.Errorf("line %d is %q", i, line)
+		}
+	}
+}
+
+func TestASubscriberLogsOnceThatItCannotReachTheServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	client := newClient(t, address)
+	var lines strings.Builder
+	client.options.Logger = log.New(&lines, "", 0)
+	tries := make(chan error, 3)
+	options := SubscriberOptions{Topic: "orders", Backoff: Backoff{Initial: 1, Max: 1}, OnDisconnect: func(err error) { tries <- err }}
+	ctx, cancel := context.WithCancel(context.Background())
+	subscriber, err := client.Subscribe(ctx, options, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 3; i++ {
+		<-tries
+	}
+	cancel()
+	for len(tries) > 0 {
+		<-tries
+	}
+	<-subscriber.Done()
+	line := lines.String()
+	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "cannot reach the server "+address) ||
+		!strings.Contains(line, "connection refused") {
+		t.Fatal(line)
 	}
 }
