@@ -80,7 +80,7 @@ def test_a_settled_lease_is_not_extended() -> None:
     state = opened()
     state.on_frame(delivered("a"))
     state.settle(take(state), Settlement.leave())
-    assert state.try_write(state.last_frame + 11)[0] is None
+    assert written(state, 11) == {"begun": ["a"]}
     assert state.counts.left == 1
 
 
