@@ -102,7 +102,8 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Closes the connection; after a fork it does nothing. Stop subscribers and finish streams before: this breaks them, and calls of other threads."""
+        """Closes the connection; after a fork it does nothing. Stop subscribers and finish streams before: this breaks them, and
+        calls of other threads."""
         try:
             self._loop.run(self._inner.close())
         except errors.FailedPrecondition:
