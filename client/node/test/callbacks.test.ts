@@ -85,7 +85,7 @@ test('a subscriber goes on when each of its callbacks throws, and logs it', limi
       const client = new Client({ server: address, logger: loggerFails ? { info: fail, warn: fail, error: fail } : logger });
       const subscriber = client.subscribe({ topic: 't', onDisconnect: fail, backoff: { initial: 0, max: 0 } }, fail);
       while (settled.length < 3) await sleep(5);
-      await subscriber.stop();
+      await subscriber.stop({ confirmTimeout: 0 });
       assert.equal(await subscriber.ended, undefined);
       client.close();
       assert.ok(!settled.includes('ack'));
@@ -119,7 +119,7 @@ test('a backoff of zero does not spin', limits, async () => {
   const client = new Client({ server: address, logger: collector().logger });
   const subscriber = client.subscribe({ topic: 't', backoff: { initial: 0, max: 0, multiplier: 0 } }, () => undefined);
   while (opened.length < 5) await sleep(5);
-  await subscriber.stop();
+  await subscriber.stop({ confirmTimeout: 0 });
   client.close();
   // Timers of Node.js may be a little early.
   assert.ok(opened[4]! - opened[0]! > 4 * 45, `4 reconnections within ${opened[4]! - opened[0]!} ms`);
@@ -173,7 +173,7 @@ test('a subscriber logs its connection', limits, async () => {
   await logged(3);
   await start(Number(address.split(':')[1]));
   await logged(4);
-  await subscriber.stop();
+  await subscriber.stop({ confirmTimeout: 0 });
   const what = [/cannot reach 127.0.0.1:\d+: .*ECONNREFUSED/, /is connected to .* after \d+ s$/, /lost /, /is back at .* after \d+ s$/];
   assert.equal(lines.length, what.length, lines.join('\n'));
   for (const [index, pattern] of what.entries()) assert.match(lines[index]!, pattern);

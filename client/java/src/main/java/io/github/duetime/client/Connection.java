@@ -7,8 +7,8 @@ import io.grpc.ChannelCredentials;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
+import io.grpc.ClientInterceptors.CheckedForwardingClientCall;
 import io.grpc.ConnectivityState;
-import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
@@ -16,8 +16,10 @@ import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import io.grpc.StatusException;
 import io.grpc.TlsChannelCredentials;
 import java.io.IOException;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -42,11 +44,13 @@ final class Connection implements AutoCloseable {
 
   private final ManagedChannel managed;
   private final Channel channel;
+  private final String address;
   private final boolean toCell;
   private final AtomicLong woken = new AtomicLong(System.nanoTime() - WAKE_NANOS);
 
-  private Connection(ManagedChannel managed, Supplier<String> token, boolean toCell) {
+  private Connection(ManagedChannel managed, String address, Supplier<String> token, boolean toCell) {
     this.managed = managed;
+    this.address = address;
     this.channel = token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token));
     this.toCell = toCell;
     if (toCell) keepTrying();
@@ -55,7 +59,7 @@ final class Connection implements AutoCloseable {
   /** Opens a channel. Throws INVALID_ARGUMENT if the target is none, or a TLS file is bad or cannot be read. */
   static Connection open(ClientOptions options) {
     try {
-      return new Connection(channelTo(options), options.token(), options.isCell());
+      return new Connection(channelTo(options), options.target(), options.token(), options.isCell());
     } catch (IOException | RuntimeException e) {
       // gRPC throws several types, and what it opens depends on the options only.
       throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, "cannot use the server or its TLS files: " + e.getMessage(), e);
@@ -81,7 +85,7 @@ final class Connection implements AutoCloseable {
 
   /** Returns a connection on this channel, for tests without a network too. */
   static Connection of(ManagedChannel managed, Supplier<String> token) {
-    return new Connection(managed, token, false);
+    return new Connection(managed, managed.authority(), token, false);
   }
 
   private static ChannelCredentials credentials(ClientOptions options) throws IOException {
@@ -94,6 +98,11 @@ final class Connection implements AutoCloseable {
 
   Channel channel() {
     return channel;
+  }
+
+  /** Returns the address or the addresses, for people. */
+  String address() {
+    return address;
   }
 
   boolean isClosed() {
@@ -130,11 +139,16 @@ final class Connection implements AutoCloseable {
   private record SendToken(Supplier<String> token) implements ClientInterceptor {
     @Override
     public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
-      return new SimpleForwardingClientCall<Q, A>(next.newCall(method, options)) {
+      return new CheckedForwardingClientCall<Q, A>(next.newCall(method, options)) {
         @Override
-        public void start(Listener<A> listener, Metadata headers) {
-          headers.put(AUTHORIZATION, "Bearer " + token.get());
-          super.start(listener, headers);
+        protected void checkedStart(Listener<A> listener, Metadata headers) throws StatusException {
+          try {
+            headers.put(AUTHORIZATION, "Bearer " + Objects.requireNonNull(token.get()));
+          } catch (Throwable e) {
+            // The error of this call only: a subscriber tries again.
+            throw Status.UNKNOWN.withDescription("no token: " + Log.textOf(e)).withCause(e).asException();
+          }
+          delegate().start(listener, headers);
         }
       };
     }

@@ -36,7 +36,7 @@ public final class ScheduleStream implements AutoCloseable {
   public interface Listener {
     /**
      * Gets the result of the message with this number. A network thread makes the calls, one at a time, in order. The
-     * listener must not throw, and may call only {@link #cancel}, {@link #sent} and {@link #answered} of the stream.
+     * listener may call only {@link #cancel}, {@link #sent} and {@link #answered} of the stream. What it throws is logged.
      */
     void onResult(long number, ItemResult<ScheduleResponse> result);
   }
@@ -253,7 +253,8 @@ public final class ScheduleStream implements AutoCloseable {
         lock.unlock();
       }
       for (ScheduleResult result : response.getResultsList()) {
-        listener.onResult(number++, DuetimeClient.resultOf(result));
+        long current = number++;
+        Log.guard("onResult", () -> listener.onResult(current, DuetimeClient.resultOf(result)));
       }
       lock.lock();
       try {

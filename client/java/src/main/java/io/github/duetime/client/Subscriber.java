@@ -8,6 +8,7 @@ import io.github.duetime.v1.SubscribeStart;
 import io.grpc.Status;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -15,6 +16,7 @@ import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -35,6 +37,9 @@ import java.util.function.Supplier;
  */
 public final class Subscriber implements AutoCloseable {
   private static final Duration CONFIRM_TIMEOUT = Duration.ofSeconds(5);
+  private static final long RECONNECT_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(50);
+  // If a stream is not open after this time, the log says so.
+  private static final int OPEN_SECONDS = 5;
 
   private final Builder options;
   private final DeliveryHandler handler;
@@ -42,6 +47,8 @@ public final class Subscriber implements AutoCloseable {
   private final List<Thread> handlers = new ArrayList<>();
   private final Thread connector;
   private final CompletableFuture<Void> ended = new CompletableFuture<>();
+  private final ConnectionLog log;
+  private final Rarely handlerErrors = new Rarely();
   // Only the connection thread uses it once it runs.
   private Connection connection;
 
@@ -53,7 +60,10 @@ public final class Subscriber implements AutoCloseable {
     this.options = options;
     this.handler = handler;
     connection = options.open.get();
-    state = new SubscriberState(options.extendMax);
+    String subscription = options.start.getSubscription().isEmpty() ? "default" : options.start.getSubscription();
+    log = new ConnectionLog("the subscriber of topic " + options.start.getTopic() + ", subscription " + subscription + ",",
+        connection.address(), (level, text) -> Log.write(level, text, null));
+    state = new SubscriberState(options.handlers, options.extendMax, System::nanoTime);
     for (int i = 0; i < options.handlers; i++) handlers.add(options.threads.newThread(this::handle));
     connector = new Thread(this::keepConnected, "duetime-subscriber");
     connector.setDaemon(true);
@@ -137,12 +147,12 @@ public final class Subscriber implements AutoCloseable {
     try {
       return Objects.requireNonNull(handler.handle(delivery), "the handler returned no settlement");
     } catch (Throwable e) {
-      try {
-        options.onHandlerError.accept(delivery, e);
-      } catch (RuntimeException ignored) {
-        // The nack matters more.
+      if (options.onHandlerError != null) {
+        Log.guard("onHandlerError", () -> options.onHandlerError.accept(delivery, e));
+      } else if (handlerErrors.may(System.nanoTime())) {
+        Log.write(Level.ERROR, "a handler threw an exception, so message " + delivery.messageId() + " is nacked", e);
       }
-      return Settlement.nack(e.toString());
+      return Settlement.nack(Log.textOf(e));
     }
   }
 
@@ -164,8 +174,9 @@ public final class Subscriber implements AutoCloseable {
         long wait = connection.refusedByStandby(end)
             ? Cell.PAUSE_NANOS : backoff.next(end.retryDelay().orElse(Duration.ZERO));
         if (!state.pause(0)) return;
-        options.onDisconnect.accept(end);
-        if (!state.pause(wait)) return;
+        log.onFailure(end, System.nanoTime());
+        Log.guard("onDisconnect", () -> options.onDisconnect.accept(end));
+        if (!state.pause(Math.max(wait, RECONNECT_NANOS_MIN))) return;
       }
     } catch (InterruptedException | RuntimeException | Error e) {
       failure = DuetimeException.of(e);
@@ -173,6 +184,7 @@ public final class Subscriber implements AutoCloseable {
       state.endStream();
       connection.close();
       if (failure != null) {
+        log.onEnd(failure);
         state.end();
         ended.completeExceptionally(failure);
       }
@@ -193,6 +205,7 @@ public final class Subscriber implements AutoCloseable {
   private DuetimeException runStream() throws InterruptedException {
     connection.wake();
     Responses responses = new Responses(state.beginStream());
+    responses.watchOpening();
     ClientCallStreamObserver<SubscribeRequest> requests = (ClientCallStreamObserver<SubscribeRequest>)
         MessagesGrpc.newStub(connection.channel()).subscribe(responses);
     try {
@@ -215,6 +228,7 @@ public final class Subscriber implements AutoCloseable {
         }
       }
     } finally {
+      responses.opening = false;
       state.endStream();
       // Does nothing if the stream has ended.
       requests.cancel("the subscriber ended the stream", null);
@@ -231,11 +245,22 @@ public final class Subscriber implements AutoCloseable {
   /** The responses of one stream, on a network thread. */
   private final class Responses implements ClientResponseObserver<SubscribeRequest, SubscribeResponse> {
     private final long stream;
+    // The stream is not open, and not over.
+    private volatile boolean opening = true;
     // Set before the state hears of the end.
     private volatile DuetimeException end;
 
     Responses(long stream) {
       this.stream = stream;
+    }
+
+    /** A stream to a cell without a leader waits, and so does one to a machine that is down. */
+    void watchOpening() {
+      CompletableFuture.delayedExecutor(OPEN_SECONDS, TimeUnit.SECONDS).execute(() -> {
+        if (!opening) return;
+        log.onFailure(DuetimeException.of(Status.Code.UNAVAILABLE, "no answer yet"), System.nanoTime());
+        watchOpening();
+      });
     }
 
     @Override
@@ -245,6 +270,10 @@ public final class Subscriber implements AutoCloseable {
 
     @Override
     public void onNext(SubscribeResponse response) {
+      if (response.hasStarted()) {
+        opening = false;
+        log.onOpen(System.nanoTime());
+      }
       state.onResponse(stream, response);
     }
 
@@ -271,7 +300,8 @@ public final class Subscriber implements AutoCloseable {
     private BackoffOptions backoff = BackoffOptions.DEFAULT;
     private Duration silenceMax = Duration.ofMinutes(1);
     private Consumer<DuetimeException> onDisconnect = error -> {};
-    private BiConsumer<Delivery, Throwable> onHandlerError = (delivery, error) -> {};
+    // null: the library logs the error.
+    private BiConsumer<Delivery, Throwable> onHandlerError;
     private ThreadFactory threads = task -> {
       Thread thread = new Thread(task, "duetime-handler");
       thread.setDaemon(true);
@@ -280,7 +310,7 @@ public final class Subscriber implements AutoCloseable {
 
     Builder(Supplier<Connection> open, String topic) {
       this.open = open;
-      startBuilder = SubscribeStart.newBuilder().setTopic(topic);
+      startBuilder = SubscribeStart.newBuilder().setTopic(topic).setReportsBegun(true);
     }
 
     private Builder(Builder from) {
@@ -333,8 +363,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Sets for how long after its arrival the subscriber extends the lease of an unsettled delivery, each time that a third
-     * of the lease has passed. Default: 1 hour. Afterwards the message goes to another subscriber. Zero: never.
+     * Sets for how long the subscriber extends the lease of a delivery while its handler runs, each time that a third of
+     * the lease has passed. Default: 1 hour. Afterwards the message goes to another subscriber. A delivery that waits for a
+     * handler for as long is given back. Zero: the subscriber extends no lease.
      */
     public Builder extendMax(Duration value) {
       extendMax = Objects.requireNonNull(value);
@@ -353,7 +384,7 @@ public final class Subscriber implements AutoCloseable {
       return this;
     }
 
-    /** Sets the waits before a new stream. */
+    /** Sets the waits before a new stream. None is shorter than 50 ms. */
     public Builder backoff(BackoffOptions value) {
       backoff = Objects.requireNonNull(value);
       return this;
@@ -374,7 +405,7 @@ public final class Subscriber implements AutoCloseable {
       return this;
     }
 
-    /** Gets what a handler throws, before the delivery is nacked. Runs on the thread of the handler. */
+    /** Gets what a handler throws, before the delivery is nacked. Runs on the thread of the handler. Default: logs it. */
     public Builder onHandlerError(BiConsumer<Delivery, Throwable> value) {
       onHandlerError = Objects.requireNonNull(value);
       return this;

@@ -13,13 +13,13 @@ package io.github.duetime.client;
  * @param left deliveries that the handler left without an answer
  * @param refused settlements that the server refused: too late, or invalid
  * @param lost settlements without confirmation when the stream ended; the message may come again
- * @param skipped deliveries that the handler did not get, because the stream ended or the subscriber stopped; the
- *     messages come again
+ * @param skipped deliveries that the handler did not get: the stream or the lease ended, the subscriber stopped, or no
+ *     handler was free within {@code extendMax}. The messages come again. This is no failed attempt
  * @param streams streams that the server opened
  * @param settleRequests requests with settlements; under load far fewer than settlements
  * @param extended leases that the server extended
- * @param leasesLost leases that had ended before, so that another subscriber may have the message while a handler works
- *     on it
+ * @param leasesLost leases that ended while the delivery waited or its handler ran, so that another subscriber may have
+ *     the message
  */
 public record SubscriberCounts(long delivered, long acked, long nacked, long deadLettered, long released, long left,
     long refused, long lost, long skipped, long streams, long settleRequests, long extended, long leasesLost) {}

@@ -9,22 +9,29 @@ import io.github.duetime.v1.SubscribeRequest;
 import io.github.duetime.v1.SubscribeResponse;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /**
  * What the threads of a subscriber share: deliveries wait here for handlers, and settlements wait here for the connection
  * thread. It makes no network calls and owns no thread.
  *
  * <p>Invariants: (1) every queued delivery belongs to the open stream; (2) an unconfirmed settlement is in
- * {@code outgoing}, or was sent on the open stream and is not answered yet; (3) the lease of a settled delivery is not
- * extended, so a request holds no token twice. Thread-safe: every method takes the one lock.
+ * {@code outgoing}, or was sent on the open stream and is not answered yet; (3) a settled delivery is not
+ * reported as begun, and its lease is not extended. Thread-safe: every method takes the one lock.
  */
 final class SubscriberState {
   /** A delivery for a handler, and the number of its stream. */
@@ -51,6 +58,16 @@ final class SubscriberState {
   /** A settlement of a lease. */
   private record Outgoing(String token, Settlement settlement) {}
 
+  // How long a handler runs before it is reported, with a request that is sent anyway, and with a request of its own. Fast
+  // handlers need no report.
+  private static final long REPORT_ANYWAY_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+  private static final long REPORT_ALONE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+  // While handlers began within this time, the connection thread looks by itself for handlers to report. Otherwise each of
+  // them would have to wake it.
+  private static final long BUSY_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final int handlers;
+  private final LongSupplier clock;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition workReady = lock.newCondition();
   private final Condition taskReady = lock.newCondition();
@@ -67,10 +84,24 @@ final class SubscriberState {
   private final Deque<Work> queue = new ArrayDeque<>();
   // The leases of queued deliveries and of deliveries that a handler works on.
   private final LeaseKeeper leases;
+  // Handlers that run, or wait for the server to confirm that they begin.
   private int busyHandlers;
+  // Running handlers that are not reported, in the order of their begin: the time of the begin, by token.
+  private final Map<String, Long> unreported = new LinkedHashMap<>();
+  // Reports that the server has not answered, by token. True: the lease is known to be lost.
+  private final Map<String, Boolean> reported = new HashMap<>();
+  // Deliveries whose handler is not called before the server confirms the report; the reports to send; and the confirmed.
+  private final Map<String, Work> confirming = new LinkedHashMap<>();
+  private final Deque<String> toConfirm = new ArrayDeque<>();
+  // Deliveries that their handlers have left, to report at once.
+  private final Deque<String> leftUnreported = new ArrayDeque<>();
+  private final Deque<Work> confirmed = new ArrayDeque<>();
+  private long lastBegin;
+  // When the connection thread looks for handlers to report, if nothing wakes it.
+  private long wakeAt;
   private final Deque<Outgoing> outgoing = new ArrayDeque<>();
   private boolean sendNoMoreDeliveries;
-  // The most settlements and extensions in one request: the stream's credit. The server ends a stream that exceeds a
+  // The most settlements, reports and extensions in one request: the stream's credit. The server ends a stream that exceeds a
   // limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the server
   // no longer counts those whose leases have ended.
   private int requestMax = Integer.MAX_VALUE;
@@ -97,9 +128,13 @@ final class SubscriberState {
   private long extended;
   private long leasesLost;
 
-  /** {@code extendMax} as in the subscriber's builder. */
-  SubscriberState(Duration extendMax) {
+  /** {@code handlers} and {@code extendMax} as in the subscriber's builder; the clock is System.nanoTime. */
+  SubscriberState(int handlers, Duration extendMax, LongSupplier clock) {
+    this.handlers = handlers;
+    this.clock = clock;
     leases = new LeaseKeeper(extendMax);
+    wakeAt = clock.getAsLong();
+    lastBegin = wakeAt - BUSY_NANOS;
   }
 
   // ---- Connection thread
@@ -114,7 +149,7 @@ final class SubscriberState {
       draining = false;
       halfClosed = false;
       requestMax = Integer.MAX_VALUE;
-      lastFrame = System.nanoTime();
+      lastFrame = clock.getAsLong();
       return stream;
     } finally {
       lock.unlock();
@@ -129,6 +164,9 @@ final class SubscriberState {
       clearQueue();
       leases.clear();
       outgoing.clear();
+      unreported.clear();
+      leftUnreported.clear();
+      reported.clear();
       sendNoMoreDeliveries = false;
       lost += unconfirmed.size();
       unconfirmed.clear();
@@ -141,7 +179,7 @@ final class SubscriberState {
 
   /**
    * Waits for the next task of the open stream. For WRITE it moves settlements and leases to extend into the request, at
-   * most as many as the credit, if {@code ready} says that the connection takes more bytes.
+   * most as many as the credit, and reports of handlers, if {@code ready} says that the connection takes more bytes.
    */
   Task nextTask(BooleanSupplier ready, long silenceMax, SubscribeRequest.Builder request) throws InterruptedException {
     lock.lockInterruptibly();
@@ -149,9 +187,10 @@ final class SubscriberState {
       for (;;) {
         if (readEnded) return Task.OVER;
         if (closing) return Task.CLOSE;
-        long now = System.nanoTime();
+        long now = clock.getAsLong();
         long wait = lastFrame + silenceMax - now;
         if (wait <= 0) return Task.SILENT;
+        wakeAt = now;
         if (!halfClosed && ready.getAsBoolean()) {
           if (fill(now, request)) return Task.WRITE;
           // The server drains and nothing is left to settle: end the stream, so that the server does not wait for its
@@ -160,7 +199,8 @@ final class SubscriberState {
             halfClosed = true;
             return Task.HALF_CLOSE;
           }
-          wait = Math.min(wait, leases.untilCollect(now));
+          wait = Math.min(wait, Math.min(leases.untilCollect(now), untilReport(now)));
+          wakeAt = now + wait;
         }
         taskReady.awaitNanos(wait);
       }
@@ -169,17 +209,50 @@ final class SubscriberState {
     }
   }
 
+  /** As {@link #nextTask} without the wait: returns false if there is nothing to send. */
+  boolean takeRequest(SubscribeRequest.Builder request) {
+    lock.lock();
+    try {
+      return fill(clock.getAsLong(), request);
+    } finally {
+      lock.unlock();
+    }
+  }
+
   /** Moves what fits into one request. Returns false if there is nothing. */
   private boolean fill(long now, SubscribeRequest.Builder request) {
-    int room = requestMax;
+    dropQueued(leases.collect(now, requestMax, request), this::giveBack);
+    int room = requestMax - request.getExtendCount();
+    boolean settles = room > 0 && !outgoing.isEmpty();
     for (; room > 0 && !outgoing.isEmpty(); room--) addTo(request, outgoing.remove());
-    boolean settles = room < requestMax;
     if (settles) settleRequests++;
-    leases.collect(now, room, request);
     boolean noMore = sendNoMoreDeliveries;
     if (noMore) request.setNoMoreDeliveries(true);
     sendNoMoreDeliveries = false;
-    return settles || noMore || request.getExtendCount() > 0;
+    boolean anyway = settles || noMore || request.getExtendCount() > 0 || !toConfirm.isEmpty() || !leftUnreported.isEmpty();
+    return addReports(now, anyway, room, request) || anyway;
+  }
+
+  /** Adds reports of handlers that have begun. {@code anyway}: there is a request without them, too. */
+  private boolean addReports(long now, boolean anyway, int room, SubscribeRequest.Builder request) {
+    for (; room > 0 && !toConfirm.isEmpty(); room--) request.addBegun(toConfirm.remove());
+    for (; room > 0 && !leftUnreported.isEmpty(); room--) request.addBegun(leftUnreported.remove());
+    Iterator<Map.Entry<String, Long>> next = unreported.entrySet().iterator();
+    for (; room > 0 && next.hasNext(); room--) {
+      Map.Entry<String, Long> begin = next.next();
+      boolean alone = request.getBegunCount() == 0 && !anyway;
+      if (now - begin.getValue() < (alone ? REPORT_ALONE_NANOS : REPORT_ANYWAY_NANOS)) break;
+      next.remove();
+      request.addBegun(begin.getKey());
+    }
+    for (String token : request.getBegunList()) reported.put(token, false);
+    return request.getBegunCount() > 0;
+  }
+
+  /** Returns in how many nanoseconds to report a handler. */
+  private long untilReport(long now) {
+    if (!unreported.isEmpty()) return unreported.values().iterator().next() + REPORT_ALONE_NANOS - now;
+    return now - lastBegin < BUSY_NANOS ? REPORT_ALONE_NANOS : Long.MAX_VALUE;
   }
 
   private static void addTo(SubscribeRequest.Builder request, Outgoing out) {
@@ -232,7 +305,7 @@ final class SubscriberState {
     lock.lock();
     try {
       if (!streamOpen || number != stream) return;
-      lastFrame = System.nanoTime();
+      lastFrame = clock.getAsLong();
       if (response.hasStarted()) {
         streams++;
         leases.start(response.getStarted().getLeaseDuration());
@@ -263,8 +336,10 @@ final class SubscriberState {
   private void confirm(SubscribeResponse response) {
     for (String token : response.getExtendedList()) leases.onExtended(token);
     extended += response.getExtendedCount();
+    for (String token : response.getBegunList()) onBegun(token);
     if (response.getSettledCount() == 0 && response.getRefusedCount() == 0) return;
     for (String token : response.getSettledList()) {
+      reported.remove(token);
       if (skippedTokens.remove(token)) continue;
       Settlement.Kind kind = unconfirmed.remove(token);
       if (kind == null) continue;
@@ -276,19 +351,49 @@ final class SubscriberState {
         case LEAVE -> throw new IllegalStateException("a delivery that was left has no settlement");
       }
     }
-    for (SettleRefusal refusal : response.getRefusedList()) onRefused(refusal.getLeaseToken());
+    Set<String> lostTokens = new HashSet<>();
+    for (SettleRefusal refusal : response.getRefusedList()) {
+      if (onRefused(refusal.getLeaseToken())) lostTokens.add(refusal.getLeaseToken());
+    }
+    dropQueued(lostTokens, work -> skipped++);
     if (!unconfirmed.isEmpty()) return;
     if (stopping) changed.signalAll();
     if (draining) taskReady.signal();
   }
 
-  /** A token may have been sent first in an extension and then in a settlement. The server answers in that order. */
-  private void onRefused(String token) {
+  private void onBegun(String token) {
+    reported.remove(token);
+    Work work = confirming.remove(token);
+    if (work == null) return;
+    confirmed.add(work);
+    workReady.signal();
+  }
+
+  /**
+   * A token may have been sent in a report, in an extension, and then in a settlement. The server answers the settlement
+   * last. Returns true if the lease is lost although it is not settled.
+   */
+  private boolean onRefused(String token) {
+    Boolean known = reported.get(token);
     if (leases.onRefused(token)) {
-      leasesLost++;
-    } else if (!skippedTokens.remove(token) && unconfirmed.remove(token) != null) {
-      refused++;
+      // The server refuses the report, too.
+      if (known != null) reported.put(token, true);
+    } else if (known != null) {
+      reported.remove(token);
+      if (known) return false;
+    } else {
+      if (!skippedTokens.remove(token) && unconfirmed.remove(token) != null) refused++;
+      return false;
     }
+    leasesLost++;
+    leases.remove(token);
+    unreported.remove(token);
+    if (confirming.remove(token) != null) {
+      busyHandlers--;
+      skipped++;
+      workReady.signal();
+    }
+    return true;
   }
 
   /** The stream with this number has ended. */
@@ -319,10 +424,48 @@ final class SubscriberState {
   Work takeWork() {
     lock.lock();
     try {
-      while (!stopping && !ended && queue.isEmpty()) workReady.awaitUninterruptibly();
-      if (stopping || ended) return null;
-      busyHandlers++;
-      return queue.remove();
+      for (;;) {
+        if (stopping || ended) return null;
+        Work work = pollWork();
+        if (work != null) return work;
+        workReady.awaitUninterruptibly();
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Returns the next delivery for a handler; null if there is none, or no handler is free. */
+  Work pollWork() {
+    lock.lock();
+    try {
+      long now = clock.getAsLong();
+      if (!confirmed.isEmpty()) {
+        leases.begin(confirmed.peek().token(), now);
+        return confirmed.remove();
+      }
+      while (busyHandlers < handlers && !queue.isEmpty()) {
+        Work work = queue.remove();
+        String token = work.token();
+        if (leases.hasEnded(token, now)) {
+          leasesLost++;
+          skip(work);
+          if (draining) taskReady.signal();
+          continue;
+        }
+        busyHandlers++;
+        leases.begin(token, now);
+        if (!work.delivery.proto().getConfirmBegun()) {
+          unreported.put(token, now);
+          lastBegin = now;
+          if (wakeAt - now > REPORT_ALONE_NANOS) taskReady.signal();
+          return work;
+        }
+        confirming.put(token, work);
+        toConfirm.add(token);
+        taskReady.signal();
+      }
+      return null;
     } finally {
       lock.unlock();
     }
@@ -335,7 +478,14 @@ final class SubscriberState {
       delivered++;
       busyHandlers--;
       boolean current = streamOpen && work.stream == stream;
-      if (current) leases.remove(work.token());
+      if (current) {
+        leases.remove(work.token());
+        // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
+        if (unreported.remove(work.token()) != null && settlement.kind() == Settlement.Kind.LEAVE) {
+          leftUnreported.add(work.token());
+          taskReady.signal();
+        }
+      }
       if (settlement.kind() == Settlement.Kind.LEAVE) {
         left++;
       } else if (!current) {
@@ -423,19 +573,42 @@ final class SubscriberState {
     }
   }
 
-  /** Drops the deliveries that wait for handlers. */
+  /** Drops the deliveries whose handler was not called. */
   private void clearQueue() {
-    for (Work work : queue) {
-      leases.remove(work.token());
-      skip(work);
-    }
+    List<Work> waiting = new ArrayList<>(confirming.values());
+    waiting.addAll(confirmed);
+    busyHandlers -= waiting.size();
+    confirming.clear();
+    toConfirm.clear();
+    confirmed.clear();
+    waiting.addAll(queue);
     queue.clear();
+    waiting.forEach(this::skip);
+  }
+
+  /** Removes the waiting deliveries with these tokens. */
+  private void dropQueued(Set<String> tokens, Consumer<Work> drop) {
+    if (tokens.isEmpty()) return;
+    queue.removeIf(work -> {
+      boolean gone = tokens.contains(work.token());
+      if (gone) drop.accept(work);
+      return gone;
+    });
   }
 
   /** Drops a delivery that no handler got. Releases it if the subscriber stops and the stream is open. */
   private void skip(Work work) {
+    if (stopping && streamOpen) {
+      giveBack(work);
+    } else {
+      skipped++;
+      leases.remove(work.token());
+    }
+  }
+
+  private void giveBack(Work work) {
     skipped++;
-    if (!stopping || !streamOpen) return;
+    leases.remove(work.token());
     outgoing.add(new Outgoing(work.token(), Settlement.release()));
     skippedTokens.add(work.token());
     taskReady.signal();

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.duetime.client.SubscriberState.Task;
 import io.github.duetime.client.SubscriberState.Work;
 import io.github.duetime.v1.DrainNotice;
+import io.github.duetime.v1.ExtendLease;
 import io.github.duetime.v1.SubscribeRequest;
 import io.github.duetime.v1.SubscribeResponse;
 import io.github.duetime.v1.SubscribeStarted;
@@ -15,6 +16,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -24,18 +26,28 @@ class SubscriberStateTest {
   private static final int CREDIT = 3;
   private static final long SILENCE = TimeUnit.MILLISECONDS.toNanos(50);
 
-  private final SubscriberState state = new SubscriberState(Duration.ofHours(1));
+  private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
+  private static final Duration LEASE = Duration.ofSeconds(300);
+
+  private long now;
+  private SubscriberState state = new SubscriberState(8, Duration.ofHours(1), () -> now);
   private long stream;
 
   @BeforeEach
   void openStream() {
     stream = state.beginStream();
     state.onResponse(stream, SubscribeResponse.newBuilder()
-        .setStarted(SubscribeStarted.newBuilder().setMaxOutstandingMessages(CREDIT).setLeaseDuration(seconds(300))).build());
+        .setStarted(SubscribeStarted.newBuilder().setMaxOutstandingMessages(CREDIT).setLeaseDuration(Times.toProto(LEASE))).build());
   }
 
-  private static com.google.protobuf.Duration seconds(long value) {
-    return com.google.protobuf.Duration.newBuilder().setSeconds(value).build();
+  private void openStream(int handlers) {
+    now = 0;
+    state = new SubscriberState(handlers, Duration.ofHours(1), () -> now);
+    openStream();
+  }
+
+  private static List<String> tokens(List<ExtendLease> leases) {
+    return leases.stream().map(ExtendLease::getLeaseToken).toList();
   }
 
   private void deliver(String... tokens) {
@@ -45,18 +57,41 @@ class SubscriberStateTest {
   }
 
   /** The requests until there is nothing to send. */
-  private List<SubscribeRequest> written() throws InterruptedException {
+  private List<SubscribeRequest> written() {
     List<SubscribeRequest> requests = new ArrayList<>();
     for (;;) {
       SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
-      if (state.nextTask(() -> true, SILENCE, request) != Task.WRITE) return requests;
+      if (!state.takeRequest(request)) return requests;
       requests.add(request.build());
     }
   }
 
+  /** The only request now; an empty one if there is nothing to send. */
+  private SubscribeRequest writtenAt(long millis) {
+    now = millis * MILLISECOND;
+    List<SubscribeRequest> requests = written();
+    assertTrue(requests.size() <= 1);
+    return requests.isEmpty() ? SubscribeRequest.getDefaultInstance() : requests.get(0);
+  }
+
+  private Work takenAt(long millis) {
+    now = millis * MILLISECOND;
+    return state.pollWork();
+  }
+
+  private void answer(Consumer<SubscribeResponse.Builder> fields) {
+    SubscribeResponse.Builder response = SubscribeResponse.newBuilder();
+    fields.accept(response);
+    state.onResponse(stream, response.build());
+  }
+
+  private void refuse(String token) {
+    answer(response -> response.addRefusedBuilder().setLeaseToken(token));
+  }
+
   private static int size(SubscribeRequest request) {
     return request.getAckCount() + request.getNackCount() + request.getReleaseCount() + request.getDeadLetterCount()
-        + request.getExtendCount();
+        + request.getExtendCount() + request.getBegunCount();
   }
 
   @Test
@@ -107,6 +142,154 @@ class SubscriberStateTest {
     assertEquals(1, written().size());
     state.onResponse(stream, SubscribeResponse.newBuilder().addSettled("a").build());
     assertEquals(Task.HALF_CLOSE, state.nextTask(() -> true, SILENCE, SubscribeRequest.newBuilder()));
+    now += SILENCE;
     assertEquals(Task.SILENT, state.nextTask(() -> true, SILENCE, SubscribeRequest.newBuilder()));
+  }
+
+  @Test
+  void aHandlerIsReportedWithAnotherRequestAfter10MillisecondsAndAloneAfter100() {
+    record Row(long at, boolean other, List<String> begun) {}
+    for (Row row : List.of(new Row(9, true, List.of()), new Row(10, true, List.of("a")), new Row(90, true, List.of("a")),
+        new Row(95, true, List.of("a", "b")), new Row(99, false, List.of()), new Row(100, false, List.of("a", "b")))) {
+      openStream(4);
+      deliver("a", "b", "c");
+      Work a = takenAt(0);
+      takenAt(85);
+      now = 0;
+      if (row.other) state.settle(state.pollWork(), Settlement.ack());
+      assertEquals(row.begun, writtenAt(row.at).getBegunList(), row.toString());
+      state.settle(a, Settlement.ack());
+      assertEquals(row.begun.contains("b") ? List.of() : List.of("b"), writtenAt(500).getBegunList(), row.toString());
+    }
+  }
+
+  @Test
+  void aDeliveryThatItsHandlerLeavesIsReportedAtOnceAndOnce() {
+    deliver("a");
+    state.settle(state.pollWork(), Settlement.leave());
+    assertEquals(List.of("a"), writtenAt(0).getBegunList());
+    assertEquals(List.of(), writtenAt(200).getBegunList());
+  }
+
+  @Test
+  void reportsCountAgainstTheRoomOfARequest() {
+    deliver("a", "b", "c", "d", "e", "f", "g");
+    for (int i = 0; i < 7; i++) state.pollWork();
+    now = 100 * MILLISECOND;
+    assertEquals(List.of(3, 3, 1), written().stream().map(SubscribeRequest::getBegunCount).toList());
+  }
+
+  @Test
+  void theConnectionThreadWakesToReport() throws Exception {
+    state = new SubscriberState(1, Duration.ofHours(1), System::nanoTime);
+    openStream();
+    SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
+    Thread connection = new Thread(() -> {
+      try {
+        state.nextTask(() -> true, TimeUnit.SECONDS.toNanos(20), request);
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
+    });
+    connection.start();
+    while (connection.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
+    deliver("a");
+    state.takeWork();
+    connection.join();
+    assertEquals(List.of("a"), request.getBegunList());
+  }
+
+  @Test
+  void aRefusedReportIsALostLease() {
+    for (boolean extended : List.of(false, true)) {
+      for (boolean settled : List.of(false, true)) {
+        openStream(1);
+        deliver("a");
+        Work work = takenAt(0);
+        SubscribeRequest request = writtenAt(extended ? LEASE.toMillis() / 3 : 100);
+        assertEquals(List.of("a"), request.getBegunList());
+        assertEquals(extended ? List.of("a") : List.of(), tokens(request.getExtendList()));
+        if (settled) {
+          state.settle(work, Settlement.ack());
+          written();
+        }
+        for (int i = 0; i < 1 + (extended ? 1 : 0) + (settled ? 1 : 0); i++) refuse("a");
+        assertEquals(1, state.counts().leasesLost());
+        assertEquals(settled ? 1 : 0, state.counts().refused());
+        assertEquals(0, size(writtenAt(LEASE.toMillis())));
+      }
+    }
+  }
+
+  /** A stream whose only handler waits for the confirmation of "asks", with "next" behind it. */
+  private void openStreamThatConfirms() {
+    openStream(1);
+    answer(response -> {
+      response.addDeliveriesBuilder().setLeaseToken("asks").setConfirmBegun(true);
+      response.addDeliveriesBuilder().setLeaseToken("next");
+    });
+    assertNull(takenAt(0));
+    assertEquals(List.of("asks"), writtenAt(0).getBegunList());
+    assertEquals(List.of("asks", "next"), tokens(writtenAt(LEASE.toMillis() / 3).getExtendList()));
+    answer(response -> response.addExtended("asks").addExtended("next"));
+    assertNull(state.pollWork(), "the handler waits");
+  }
+
+  @Test
+  void aHandlerIsCalledAfterTheConfirmationIfTheDeliveryAsksForIt() throws Exception {
+    openStreamThatConfirms();
+    answer(response -> response.addBegun("asks"));
+    assertEquals("asks", state.takeWork().token());
+    assertEquals(0, size(writtenAt(LEASE.toMillis() / 2)), "it is reported once");
+
+    openStreamThatConfirms();
+    refuse("asks");
+    assertEquals(List.of(1L, 1L), List.of(state.counts().skipped(), state.counts().leasesLost()));
+    assertEquals("next", state.takeWork().token());
+
+    openStreamThatConfirms();
+    state.endStream();
+    assertEquals(2, state.counts().skipped());
+    assertNull(state.pollWork());
+
+    openStreamThatConfirms();
+    state.requestStop();
+    assertTrue(state.awaitHandlers(Duration.ZERO));
+    assertEquals(2, written().get(0).getReleaseCount());
+    answer(response -> response.addBegun("asks").addSettled("asks").addSettled("next"));
+    assertTrue(state.awaitConfirmed(Duration.ZERO));
+    assertNull(state.takeWork());
+  }
+
+  @Test
+  void aDeliveryWhoseLeaseIsLostWhileItWaitsIsNotHandled() {
+    openStream(1);
+    deliver("refused", "next");
+    writtenAt(LEASE.toMillis() / 3);
+    refuse("refused");
+    assertEquals("next", state.pollWork().token());
+    assertEquals(List.of(1L, 1L), List.of(state.counts().skipped(), state.counts().leasesLost()));
+
+    openStream(1);
+    deliver("ended");
+    now = MILLISECOND;
+    deliver("next");
+    assertEquals("next", takenAt(LEASE.toMillis()).token());
+    assertEquals(List.of(1L, 1L), List.of(state.counts().skipped(), state.counts().leasesLost()));
+  }
+
+  @Test
+  void aDeliveryThatWaitsForTooLongIsGivenBack() throws Exception {
+    openStream(1);
+    deliver("runs", "waits");
+    state.pollWork();
+    for (long at = 100_000; at < 3_500_000; at += 100_000) assertEquals(2, writtenAt(at).getExtendCount(), "at " + at);
+    SubscribeRequest request = writtenAt(3_500_000);
+    assertEquals(List.of("runs"), tokens(request.getExtendList()));
+    assertEquals("waits", request.getRelease(0).getLeaseToken());
+    assertEquals(1, state.counts().skipped());
+    answer(response -> response.addSettled("waits"));
+    assertEquals(0, state.counts().released());
+    assertNull(state.pollWork());
   }
 }

@@ -26,6 +26,8 @@ final class Worker {
   private final String name;
   private final boolean manual;
   private final Duration handlerTime;
+  // The payload whose handler ends the process; null: none.
+  private final String exitOn;
   private final AtomicLong deliveries = new AtomicLong();
   private final Map<Long, CompletableFuture<JsonObject>> settlements = new ConcurrentHashMap<>();
   private final Subscriber subscriber;
@@ -34,6 +36,7 @@ final class Worker {
     name = Wire.text(request, "subscriber");
     manual = !Wire.text(request, "mode").equals("ack");
     handlerTime = Wire.millis(request, "handler_ms", Duration.ZERO);
+    exitOn = request.has("exit_on") ? Wire.text(request, "exit_on") : null;
     BackoffOptions backoff = new BackoffOptions(
         Wire.millis(request, "backoff_initial_ms", BackoffOptions.DEFAULT.initial()),
         Wire.millis(request, "backoff_max_ms", BackoffOptions.DEFAULT.max()), BackoffOptions.DEFAULT.multiplier());
@@ -66,6 +69,7 @@ final class Worker {
   }
 
   private Settlement handle(Delivery delivery) throws Exception {
+    if (delivery.text().equals(exitOn)) Runtime.getRuntime().halt(3);
     long n = deliveries.incrementAndGet();
     JsonObject event = event("delivery");
     event.addProperty("n", n);
