@@ -91,6 +91,7 @@ config::ExitCode ServeGateway(const config::Loaded& loaded, const Invocation& in
   spdlog::info("ready: duetimed {} is a gateway to {} cells, grpc={} metrics={}", config::Version(),
                context.map.size(), absl::StrJoin((*gateway)->shell().addresses(), ","),
                *exporter == nullptr ? "off" : (*exporter)->address());
+  LogMisfit(/*shards=*/0, config);
   runtime::NotifySupervisor("READY=1");
   const int signal = WaitForStop(invocation, loaded.config, kGatewayLookEvery, [&] {
     if (runtime::SupervisorWatches()) runtime::NotifySupervisor("WATCHDOG=1");

@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <string>
 #include <sys/stat.h>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "server/access/access_control.h"
+#include "server/base/cores.h"
 #include "server/base/standard_output.h"
 #include "server/cell/roster.h"
 #include "server/config/knobs.h"
@@ -219,11 +219,8 @@ absl::Status FitProcessLimits(config::Config* config) {
 
 storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init,
                                             bool in_cell) {
-  const unsigned half_the_cores = std::thread::hardware_concurrency() / 2;
   storage::RocksDbStoreOptions options{knobs};
-  options.shards_if_new =
-      static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, protocol::kShardCountMax));
-  if (in_cell) options.shards_if_new = kShardsInCell;
+  options.shards_if_new = in_cell ? kShardsInCell : static_cast<uint16_t>(base::DefaultThreads());
   options.use = in_cell ? storage::RocksDbStoreOptions::Use::kInCell
                         : storage::RocksDbStoreOptions::Use::kAlone;
   options.create_if_missing = init;
@@ -297,6 +294,12 @@ void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
                store.epoch(), node.shard_count(), absl::StrJoin(grpc.addresses(), ","),
                exporter == nullptr ? "off" : exporter->address());
   runtime::NotifySupervisor("READY=1");
+}
+
+void LogMisfit(uint64_t shards, const config::Config& config) {
+  const std::string text =
+      runtime::MisfitText(shards, config.server.io_threads, base::UsableCores());
+  if (!text.empty()) spdlog::warn("{}", text);
 }
 
 config::ExitCode CannotOpen(const absl::Status& status) {

@@ -101,6 +101,9 @@ void LogStandby(const api::Server& grpc);
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
               const api::Server& grpc, const metrics::Exporter* exporter);
 
+// Logs shards and I/O threads that do not fit the cores of the process.
+void LogMisfit(uint64_t shards, const config::Config& config);
+
 // Log why the store does not open, or why the server or the metrics cannot listen. Return the exit
 // code.
 config::ExitCode CannotOpen(const absl::Status& status);

@@ -74,6 +74,7 @@ class Run {
     grpc_->Serve(
         {&node_, store_, store_->epoch(), &backups_, [this] { return housekeeping_.disk_low(); }});
     LogReady(*store_, node_, *grpc_, exporter_.get());
+    LogMisfit(node_.shard_count(), config_);
     const int signal = WaitForStop(
         invocation, loaded.config, member_ ? kLookInCellEvery : kLookEvery,
         [this] { return member_ != nullptr ? LeadsNoMore() : store_->ReopenWouldHelp(); });

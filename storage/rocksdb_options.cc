@@ -10,9 +10,9 @@
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
-#include <thread>
 #include <utility>
 
+#include "server/base/cores.h"
 #include "storage/key_codec.h"
 
 namespace duetime::storage {
@@ -134,7 +134,7 @@ void BoundChanges(Options* options) {
 
 rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = static_cast<int>(base::UsableCores());
   rocksdb::DBOptions options;
   options.env = env;
   options.info_log = std::move(logger);

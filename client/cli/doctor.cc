@@ -173,7 +173,7 @@ Finding NoServer(const Settings& settings, const absl::Status& error) {
           .advice = "Start it (its log says why it stopped), or name its address: --server."};
 }
 
-Findings CheckMachine(const std::string& data_dir) {
+Findings CheckMachine(const std::string& data_dir, int64_t shards) {
   Findings all = {CheckKernelClock(ReadKernelClock())};
   if (data_dir.empty()) return all;
   const absl::StatusOr<DiskFacts> disk = ReadDisk(data_dir);
@@ -187,7 +187,7 @@ Findings CheckMachine(const std::string& data_dir) {
   Append(CheckDisk(*disk), &all);
   const absl::StatusOr<ProcessFacts> process = ReadProcess(data_dir);
   if (process.ok()) {
-    Append(CheckProcess(*process), &all);
+    Append(CheckProcess(*process, shards), &all);
   } else {
     all.push_back({.level = Level::kWarning,
                    .check = "process",
@@ -240,7 +240,7 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   if (status.ok()) status = CheckAllRecurrences(options, info, &findings);
   if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
   const std::string data_dir = input.Text("--data-dir");
-  Append(CheckMachine(data_dir), &findings);
+  Append(CheckMachine(data_dir, info.shards()), &findings);
 
   bool bad = false;
   for (const Finding& finding : findings) {

@@ -16,6 +16,7 @@
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
+#include "server/base/cores.h"
 
 namespace duetime::cli {
 namespace {
@@ -34,6 +35,9 @@ constexpr absl::Duration kCertificateBad = absl::Hours(3 * 24);
 constexpr int64_t kOpenFilesMin = 20'000;
 constexpr int64_t kWaitingForKeyMax = 1'000;
 constexpr int kAttemptsMax = 9;
+// Threads of the server other than those of shards and connections: its own, and those of gRPC and
+// RocksDB.
+constexpr int64_t kOtherThreadsMax = 60;
 
 Finding Ok(std::string check, std::string text) {
   return {.level = Level::kOk, .check = std::move(check), .text = std::move(text)};
@@ -185,6 +189,22 @@ Finding CheckSyncs(const DiskFacts& disk) {
       "Each answer waits for one: use a local SSD, best with power-loss protection.";
   if (median > kSyncBad) return Bad("fsync", text, advice);
   return median > kSyncMax ? Warning("fsync", text, advice) : Ok("fsync", text);
+}
+
+Finding CheckCores(const ProcessFacts& process, int64_t shards) {
+  const std::string text = absl::StrCat("the server has ", process.threads, " threads, ", shards,
+                                        " of them for shards, on ", process.cores,
+                                        process.cores == 1 ? " core" : " cores");
+  const auto fit = static_cast<int64_t>(base::ThreadsThatFit(static_cast<size_t>(process.cores)));
+  if (shards > fit) {
+    return Warning("cores", text,
+                   "Give it more cores, or move its messages to a new data directory (export, "
+                   "import): the number of shards never changes.");
+  }
+  if (process.threads > kOtherThreadsMax + 2 * fit) {
+    return Warning("cores", text, "Lower io_threads, or give it more cores.");
+  }
+  return Ok("cores", text);
 }
 
 }  // namespace
@@ -433,7 +453,7 @@ Findings CheckDisk(const DiskFacts& disk) {
           CheckSyncs(disk)};
 }
 
-Findings CheckProcess(const ProcessFacts& process) {
+Findings CheckProcess(const ProcessFacts& process, int64_t shards) {
   Findings all;
   const std::string files = absl::StrCat("the server may open ", process.open_files_max, " files");
   all.push_back(process.open_files_max >= kOpenFilesMin
@@ -450,6 +470,7 @@ Findings CheckProcess(const ProcessFacts& process) {
           : Warning("memory", memory,
                     "Give it more memory, or lower due_max and loaded_max; RUNBOOK.md has "
                     "the formula."));
+  all.push_back(CheckCores(process, shards));
   return all;
 }
 

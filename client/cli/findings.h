@@ -92,7 +92,11 @@ struct ProcessFacts {
   int64_t resident_bytes = 0;
   // The least of the machine's memory and the limits of the process's control groups.
   int64_t memory_max = 0;
+  int64_t threads = 0;
+  // The cores that the process may use.
+  int64_t cores = 0;
 };
-Findings CheckProcess(const ProcessFacts& process);
+// `shards` are those of the server, or 0 if it does not tell.
+Findings CheckProcess(const ProcessFacts& process, int64_t shards);
 
 }  // namespace duetime::cli

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <linux/magic.h>
@@ -22,6 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+
+#include "server/base/cores.h"
 
 namespace duetime::cli {
 namespace {
@@ -80,15 +81,9 @@ pid_t FindHolder(const std::string& directory) {
 // The memory that the control group of a process and the groups above it may use.
 int64_t ReadGroupMemoryMax(const std::string& process) {
   int64_t least = kNoLimit;
-  for (absl::string_view line : absl::StrSplit(ReadText(process + "/cgroup"), '\n')) {
-    if (!absl::ConsumePrefix(&line, "0::")) continue;
-    const std::filesystem::path root = "/sys/fs/cgroup";
-    std::filesystem::path group = root / std::string(absl::StripPrefix(line, "/"));
-    for (;; group = group.parent_path()) {
-      int64_t max = 0;
-      if (absl::SimpleAtoi(ReadText(group / "memory.max"), &max)) least = std::min(least, max);
-      if (group == root || group == group.root_path()) break;
-    }
+  for (const std::string& group : base::ControlGroups(process, base::kControlGroupRoot, "memory")) {
+    int64_t max = 0;
+    if (absl::SimpleAtoi(ReadText(group + "/memory.max"), &max)) least = std::min(least, max);
   }
   return least;
 }
@@ -127,7 +122,10 @@ absl::StatusOr<ProcessFacts> ReadProcess(const std::string& directory) {
   const std::string process = absl::StrCat("/proc/", holder);
   ProcessFacts facts;
   facts.open_files_max = ReadOpenFilesMax(ReadText(process + "/limits"));
-  facts.resident_bytes = NumberBehind(ReadText(process + "/status"), "VmRSS:") * 1024;
+  const std::string status = ReadText(process + "/status");
+  facts.resident_bytes = NumberBehind(status, "VmRSS:") * 1024;
+  facts.threads = NumberBehind(status, "Threads:");
+  facts.cores = static_cast<int64_t>(base::UsableCores(process));
   facts.memory_max = std::min(NumberBehind(ReadText("/proc/meminfo"), "MemTotal:") * 1024,
                               ReadGroupMemoryMax(process));
   if (facts.open_files_max == 0) {

@@ -84,8 +84,9 @@ std::vector<Knob> StorageKnobs() {
            [](auto& c) { return &c.store.data_dir; }),
       Number("shards", kStorage, Unit::kCount, {0, 64},
              "Number of shards, each with its share of the messages and its own thread. Fixed when "
-             "the data directory is created. 0: half the cores for a new directory, else the "
-             "directory's number.",
+             "the data directory is created. 0: for a new directory, half the cores that the "
+             "process may use (its control groups and its affinity limit them), from 1 to 8; else "
+             "the directory's number.",
              [](auto& c) { return &c.store.shards; }),
       Number("disk_free_min_bytes", kStorage, Unit::kBytes, {0, kTiB},
              "With less free space than this in data_dir, the server refuses new messages "
@@ -179,9 +180,11 @@ std::vector<Knob> NetworkKnobs() {
              "thread that has more than an equal share drops its oldest such answers, and their "
              "calls end with CANCELLED; all together stay below twice the maximum.",
              [](auto& c) { return &c.server.untaken_answers_bytes_max; }),
-      Number("io_threads", kNetwork, Unit::kCount, {0, 64},
-             "Number of threads that serve connections. 0: half the cores, at least 1.",
-             [](auto& c) { return &c.server.io_threads; }),
+      Number(
+          "io_threads", kNetwork, Unit::kCount, {0, 64},
+          "Number of threads that serve connections. 0: half the cores that the process may use, "
+          "from 1 to 8.",
+          [](auto& c) { return &c.server.io_threads; }),
   };
 }
 

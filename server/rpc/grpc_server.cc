@@ -6,12 +6,12 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
-#include <thread>
 #include <utility>
 
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/base/check.h"
+#include "server/base/cores.h"
 #include "server/rpc/grpc_time.h"
 #include "server/rpc/socket_watch.h"
 #include "server/rpc/tls_watch.h"
@@ -34,8 +34,7 @@ constexpr size_t kReceiveSlackBytes = 1 << 20;
 
 size_t WorkerCount(size_t configured) {
   if (configured != 0) return std::min(configured, kWorkersMax);
-  return std::max<size_t>(1,
-                          std::min<size_t>(std::thread::hardware_concurrency() / 2, kWorkersMax));
+  return base::DefaultThreads();
 }
 
 void SetChannelOptions(size_t message_bytes_max, grpc::ServerBuilder* builder) {

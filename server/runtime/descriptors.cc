@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <sys/resource.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "server/base/check.h"
+#include "server/base/cores.h"
 
 namespace duetime::runtime {
 namespace {
@@ -40,6 +43,21 @@ DescriptorPlan PlanDescriptors(uint64_t limit, uint64_t connections_wanted,
   plan.tables = limit - plan.connections - plan.metrics_connections - kOthers;
   if (plan.tables >= kTablesForAll) plan.tables = 0;
   return plan;
+}
+
+std::string MisfitText(uint64_t shards, uint64_t io_threads, size_t cores) {
+  const std::string on = absl::StrCat(cores, cores == 1 ? " core" : " cores");
+  std::string text;
+  if (shards > base::ThreadsThatFit(cores)) {
+    absl::StrAppend(&text, shards, " shards are too many for ", on,
+                    "; the data directory fixes their number, so give the server more cores, or "
+                    "move its messages to a new directory (duetime export, import)");
+  }
+  if (io_threads > base::ThreadsThatFit(cores)) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "io_threads = ", io_threads,
+                    " is too much for ", on);
+  }
+  return text;
 }
 
 }  // namespace duetime::runtime

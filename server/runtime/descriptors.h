@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of the process: open files and how they are divided, core dumps.
+// The limits of the process: open files and how they are divided, core dumps, cores.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace duetime::runtime {
 
@@ -29,5 +31,8 @@ struct DescriptorPlan {
 // REQUIRES: limit >= kDescriptorsMin.
 DescriptorPlan PlanDescriptors(uint64_t limit, uint64_t connections_wanted,
                                uint64_t metrics_connections_wanted);
+
+// What to log about shards and I/O threads that do not fit the cores; empty if all do.
+std::string MisfitText(uint64_t shards, uint64_t io_threads, size_t cores);
 
 }  // namespace duetime::runtime

@@ -117,6 +117,8 @@ BANNED = [
      # A member that follows its cell has no shards yet.
      ["server/main_cell.cc", "server/runtime/", "server/rpc/", "server/metrics/page_server.h", "server/metrics/page_server.cc",
       "client/", "tests/"]),
+    ("cores", r"\bhardware_concurrency\b|\bget_nprocs|\b_SC_NPROCESSORS_", "base::UsableCores() knows the limits of a container",
+     ["server/base/cores.cc", "tests/"]),
     ("mutex", r"\bstd::(mutex|shared_mutex|recursive_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b",
      "use base::Mutex, MutexLock and CondVar, which clang's analysis can check",
      ["server/base/mutex.h", "tests/"]),

@@ -221,11 +221,26 @@ TEST(FindingsTest, TheDisk) {
 }
 
 TEST(FindingsTest, TheProcess) {
-  const auto remarks = [](ProcessFacts facts) { return Remarks(CheckProcess(facts)); };
+  const auto remarks = [](ProcessFacts facts) { return Remarks(CheckProcess(facts, 0)); };
   EXPECT_THAT(remarks({.open_files_max = 65'536, .resident_bytes = 7, .memory_max = 10}),
               ElementsAre());
   EXPECT_THAT(remarks({.open_files_max = 1'024, .resident_bytes = 9, .memory_max = 10}),
               ElementsAre("open files: warning", "memory: warning"));
+}
+
+TEST(FindingsTest, TheThreadsOfTheProcess) {
+  for (const auto& [shards, threads, cores, remarks] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t, std::vector<std::string>>>{
+           {4, 40, 1, {}},  // a member of a cell
+           {5, 40, 1, {"cores: warning"}},
+           {16, 80, 8, {}},
+           {64, 177, 1, {"cores: warning"}},
+           {1, 177, 1, {"cores: warning"}},
+           {8, 177, 128, {}},
+           {0, 30, 2, {}}}) {
+    const ProcessFacts facts = {.open_files_max = 65'536, .threads = threads, .cores = cores};
+    EXPECT_EQ(Remarks(CheckProcess(facts, shards)), remarks) << shards << " on " << cores;
+  }
 }
 
 TEST(HostFactsTest, WhatLinuxTells) {

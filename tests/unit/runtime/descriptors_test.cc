@@ -2,6 +2,7 @@
 #include "server/runtime/descriptors.h"
 
 #include <algorithm>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -42,6 +43,16 @@ TEST(DescriptorsTest, TheSharesFitIntoTheLimit) {
   EXPECT_EQ(PlanDescriptors(65'536, 10'000, 10'000).metrics_connections, 8'192u);
   EXPECT_EQ(PlanDescriptors(1'024, 10'000, 64).connections, 512u);
   EXPECT_EQ(PlanDescriptors(1'024, 10'000, 64).metrics_connections, 64u);
+}
+
+TEST(DescriptorsTest, ThreadsThatDoNotFitTheCoresAreNamed) {
+  EXPECT_EQ(MisfitText(4, 4, 1), "") << "a member of a cell";
+  EXPECT_EQ(MisfitText(16, 16, 8), "");
+  EXPECT_EQ(MisfitText(0, 0, 1), "");
+  EXPECT_THAT(MisfitText(64, 0, 1), testing::StartsWith("64 shards are too many for 1 core;"));
+  EXPECT_EQ(MisfitText(1, 64, 2), "io_threads = 64 is too much for 2 cores");
+  EXPECT_THAT(MisfitText(9, 9, 4),
+              testing::AllOf(testing::HasSubstr("9 shards"), testing::HasSubstr("io_threads = 9")));
 }
 
 }  // namespace
