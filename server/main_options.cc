@@ -51,8 +51,14 @@ void Verify(config::Loaded* loaded) {
   const auto print = [loaded](absl::string_view line) {
     absl::StrAppend(&loaded->output, line, "\n");
   };
-  const absl::Status status = storage::VerifyDirectory(loaded->verify_dir, print);
-  print(status.ok() ? "intact" : status.message());
+  bool perhaps_lost = false;
+  const absl::Status status = storage::VerifyDirectory(loaded->verify_dir, print, &perhaps_lost);
+  if (!status.ok()) {
+    print(status.message());
+  } else {
+    print(perhaps_lost ? "intact, but for the end of the log" : "intact");
+  }
+  if (status.ok() && perhaps_lost) loaded->exit_code = config::ExitCode::kTornEnd;
   if (!status.ok()) {
     loaded->exit_code =
         absl::IsDataLoss(status) ? config::ExitCode::kDataDamaged : config::ExitCode::kNoStore;

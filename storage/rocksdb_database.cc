@@ -176,9 +176,10 @@ absl::Status RocksDbDatabase::CheckContinuity() {
   if (absl::Status status = check.Run(found_.durable_sequence); !status.ok()) return status;
   for (const StartCheck::Trim& trim : check.trims()) {
     if (options_.log != nullptr) {
+      const bool in_cell = options_.use == RocksDbStoreOptions::Use::kInCell;
       options_.log(RocksDbStoreOptions::LogLevel::kWarning,
-                   absl::StrCat("dropping the torn end of ", trim.path, " after byte ", trim.bytes,
-                                "; no acknowledged record needs it"));
+                   absl::StrCat("dropping ", trim.Text(witness_->WrittenMs()),
+                                in_cell ? "; the log of the cell has them" : ""));
     }
     if (absl::Status status = TruncateFile(trim.path, trim.bytes); !status.ok()) return status;
   }

@@ -131,6 +131,7 @@ absl::Status RepairSource::ReadWitness() {
   const auto witness = Witness::OpenToRead(path);
   const auto record = witness.ok() ? (*witness)->Read() : witness.status();
   if (record.ok() && record->has_value()) witness_ = **record;
+  if (witness.ok()) witness_written_ms_ = (*witness)->WrittenMs();
   if (!witness_.has_value()) {
     report_->Lost(
         absl::StrCat(path, " cannot be read: whether the last records are missing is not known",
@@ -154,7 +155,12 @@ absl::Status RepairSource::CheckStart() {
     report_->Say(absl::StrCat("a start would refuse the directory: ", status.message()));
     return absl::OkStatus();
   }
-  for (const StartCheck::Trim& trim : check.trims()) trims_[trim.path] = trim.bytes;
+  for (const StartCheck::Trim& trim : check.trims()) {
+    trims_[trim.path] = trim.bytes;
+    if (trim.perhaps_acknowledged) {
+      report_->Lost(absl::StrCat("a repair leaves out ", trim.Text(witness_written_ms_)));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -113,6 +113,7 @@ class RepairSource {
   RepairReport* const report_;
   std::optional<DirectoryLock> lock_;
   std::optional<WitnessRecord> witness_;
+  uint64_t witness_written_ms_ = 0;
   // The files pass the checks of a start.
   bool sound_ = false;
   // If they do: where a start would cut files, by their paths.

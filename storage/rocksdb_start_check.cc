@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 
+#include "storage/key_text.h"
 #include "storage/rocksdb_options.h"
 #include "storage/rocksdb_status.h"
 
@@ -30,6 +31,18 @@ std::optional<uint64_t> NumberIn(absl::string_view name, absl::string_view befor
 }
 
 }  // namespace
+
+std::string StartCheck::Trim::Text(uint64_t witness_ms) const {
+  const std::string end = absl::StrCat("the last ", dropped, " bytes of ", path, ", from byte ",
+                                       bytes, " on, which are torn or damaged");
+  if (!perhaps_acknowledged) return absl::StrCat(end, "; no acknowledged record needs them");
+  return absl::StrCat(end,
+                      "; everything that the witness covers is there, but messages that were "
+                      "acknowledged after ",
+                      TimeText(witness_ms),
+                      ", by the time of the witness file, may be among them, unless only a kill or "
+                      "a power cut tore them");
+}
 
 StartCheck::StartCheck(rocksdb::Env* env, std::string db_path, bool families_exist)
     : env_(env), db_path_(std::move(db_path)), families_exist_(families_exist) {}
@@ -94,8 +107,8 @@ absl::Status StartCheck::ReadManifest() {
                                             "the whole part ends at byte ",
                                             manifest_.whole_bytes()));
   }
-  if (manifest_.broken()) trims_.push_back({manifest_path_, manifest_.whole_bytes()});
-  return absl::OkStatus();
+  if (!manifest_.broken()) return absl::OkStatus();
+  return Cut(manifest_path_, manifest_.whole_bytes(), /*perhaps_acknowledged=*/false);
 }
 
 // RocksDB checks the same, but only after the files were trimmed.
@@ -214,7 +227,17 @@ absl::Status StartCheck::CheckGap(const Log& log) {
         ", and later records show that the damaged part had been "
         "acknowledged"));
   }
-  trims_.push_back({log.path, log.tail.whole_bytes()});
+  return Cut(log.path, log.tail.whole_bytes(), /*perhaps_acknowledged=*/!continued);
+}
+
+absl::Status StartCheck::Cut(const std::string& path, uint64_t bytes, bool perhaps_acknowledged) {
+  uint64_t size = 0;
+  const rocksdb::Status status = env_->GetFileSize(path, &size);
+  if (!status.ok()) return FromRocksDb(status, absl::StrCat("get the size of ", path));
+  trims_.push_back({.path = path,
+                    .bytes = bytes,
+                    .dropped = size - bytes,
+                    .perhaps_acknowledged = perhaps_acknowledged});
   return absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proves from the files of a database, before RocksDB opens them, that no acknowledged record is
-// missing.
+// Proves from the files of a database, before RocksDB opens them, that no acknowledged record that
+// the witness covers is missing, and none before the end of the last log.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +33,34 @@ absl::Status ReadBlocks(rocksdb::Env* env, const std::string& path,
 // Thread safety: confined.
 class StartCheck {
  public:
-  // A file that ends with bytes which the database does not need, and which would make RocksDB
-  // refuse it.
+  // A file with a torn or damaged end, which would make RocksDB refuse it.
   struct Trim {
     std::string path;
+    // The size of the part before, and how much follows.
     uint64_t bytes = 0;
+    uint64_t dropped = 0;
+    // True at the end of the last log. Nothing tells what a power cut tore, which was never
+    // acknowledged, from what was damaged after its acknowledgement. False: no acknowledged record
+    // needs the end.
+    bool perhaps_acknowledged = false;
+
+    // "the last 20 bytes of FILE, from byte 4096 on, which ...", with what they may hold.
+    // `witness_ms`: Witness::WrittenMs().
+    std::string Text(uint64_t witness_ms) const;
   };
 
   // `families_exist`: the database was completely created, with every column family.
   StartCheck(rocksdb::Env* env, std::string db_path, bool families_exist);
 
   // Checks the files and changes none. DATA_LOSS names the file that is missing, cut short or
-  // damaged, if acknowledged records are missing or may be. INTERNAL if a file cannot be read.
-  // REQUIRES: every record up to `durable_sequence` was synced. Called once.
+  // damaged, if acknowledged records are missing or may be; of the end of the last log, trims()
+  // says that they may be. INTERNAL if a file cannot be read. REQUIRES: every record up to
+  // `durable_sequence` was synced. Called once.
   absl::Status Run(uint64_t durable_sequence);
 
   // The four below REQUIRE that Run() returned OK.
 
-  // The files that must be cut to that many bytes before RocksDB opens the database. What they lose
-  // was never acknowledged, or is in other files.
+  // The files that must be cut before RocksDB opens the database.
   const std::vector<Trim>& trims() const { return trims_; }
   // The size of each table of the database, by its number.
   const std::map<uint64_t, uint64_t>& tables() const { return manifest_.state().tables; }
@@ -79,6 +88,7 @@ class StartCheck {
 
   absl::Status CheckFirstLog(const Log& log) const;
   absl::Status CheckGap(const Log& log);
+  absl::Status Cut(const std::string& path, uint64_t bytes, bool perhaps_acknowledged);
 
   rocksdb::Env* const env_;
   const std::string db_path_;

@@ -118,8 +118,8 @@ class RocksDbStore final : public JournaledStore {
   //                        can be served is damaged, the database and the witness belong to
   //                        different stores, or only one of them exists.
   //   INTERNAL             the operating system failed.
-  // Drops a torn end of a log or of the manifest, if nothing in it was acknowledged. Begins an
-  // interrupted creation again.
+  // Drops a torn end of the manifest, and of the last log if no later record shows that it was
+  // acknowledged, and logs what was dropped. Begins an interrupted creation again.
   static absl::StatusOr<std::unique_ptr<RocksDbStore>> Open(const RocksDbStoreOptions& options);
 
   // Closes without a last witness, as a crash would. Prefer Close().

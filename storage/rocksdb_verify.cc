@@ -74,6 +74,8 @@ class Verifier {
     return absl::DataLossError(absl::StrCat(data_dir_, " is damaged"));
   }
 
+  bool perhaps_lost() const { return perhaps_lost_; }
+
  private:
   void Fault(absl::string_view text) {
     ++faults_;
@@ -86,6 +88,7 @@ class Verifier {
     const auto witness = Witness::OpenToRead(data_dir_ + "/witness");
     if (!witness.ok()) return witness.status();
     const auto record = (*witness)->Read();
+    witness_written_ms_ = (*witness)->WrittenMs();
     if (absl::IsInternal(record.status())) return record.status();
     if (!record.ok()) {
       Fault(record.status().message());
@@ -118,9 +121,9 @@ class Verifier {
     }
     if (!status.ok()) return status;
     for (const StartCheck::Trim& trim : check.trims()) {
-      print_(absl::StrCat(trim.path, " has a torn end, which a start drops after byte ", trim.bytes,
-                          "; no acknowledged record needs it. Until then, only the checksums of "
-                          "the tables are compared"));
+      print_(absl::StrCat("a start drops ", trim.Text(witness_written_ms_),
+                          ". Until then, only the checksums of the tables are compared"));
+      perhaps_lost_ = perhaps_lost_ || trim.perhaps_acknowledged;
     }
     may_open_ = check.trims().empty();
     tables_needed_ = check.tables();
@@ -315,6 +318,8 @@ class Verifier {
   const std::string db_path_;
   const std::function<void(absl::string_view)>& print_;
   std::optional<WitnessRecord> witness_;
+  uint64_t witness_written_ms_ = 0;
+  bool perhaps_lost_ = false;
   // RocksDB can open the files without a change.
   bool may_open_ = false;
   // The tables that the manifest names; absent if the files do not pass the check.
@@ -333,8 +338,12 @@ class Verifier {
 }  // namespace
 
 absl::Status VerifyDirectory(const std::string& data_dir,
-                             const std::function<void(absl::string_view)>& print) {
-  return Verifier(data_dir, print).Run();
+                             const std::function<void(absl::string_view)>& print,
+                             bool* perhaps_lost) {
+  Verifier verifier(data_dir, print);
+  const absl::Status status = verifier.Run();
+  if (perhaps_lost != nullptr) *perhaps_lost = verifier.perhaps_lost();
+  return status;
 }
 
 }  // namespace duetime::storage

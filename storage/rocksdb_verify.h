@@ -20,7 +20,8 @@ namespace duetime::storage {
 // due.
 //
 // Returns
-//   OK                   the directory is intact. A torn end that a start cuts off is intact, too.
+//   OK                   the directory is intact. A torn end that a start cuts off is intact, too;
+//                        `*perhaps_lost` (may be null) tells if it may hold acknowledged records.
 //   DATA_LOSS            `print` was told what is damaged.
 //   UNAVAILABLE          a daemon has the directory open.
 //   NOT_FOUND            there is no data directory at `data_dir`.
@@ -28,6 +29,7 @@ namespace duetime::storage {
 //   INTERNAL             the operating system failed, for example at the limit of open files.
 // Cost: reads the data twice; memory as for a start.
 absl::Status VerifyDirectory(const std::string& data_dir,
-                             const std::function<void(absl::string_view)>& print);
+                             const std::function<void(absl::string_view)>& print,
+                             bool* perhaps_lost = nullptr);
 
 }  // namespace duetime::storage

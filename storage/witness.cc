@@ -2,6 +2,7 @@
 #include "storage/witness.h"
 
 #define XXH_INLINE_ALL
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -124,6 +125,15 @@ absl::Status Witness::Write(const WitnessRecord& record) {
   if (::fdatasync(fd_) != 0) return SystemError("sync", path_, errno);
   writes_ = writes;
   return absl::OkStatus();
+}
+
+uint64_t Witness::WrittenMs() const {
+  // A record is made some time before its write.
+  constexpr int64_t kRecordAgeMs = 1'000;
+  struct stat file = {};
+  if (::fstat(fd_, &file) != 0) return 0;
+  const int64_t written_ms = file.st_mtim.tv_sec * 1'000 + file.st_mtim.tv_nsec / 1'000'000;
+  return static_cast<uint64_t>(std::max<int64_t>(0, written_ms - kRecordAgeMs));
 }
 
 std::string Witness::FileIdentity() const {

@@ -78,6 +78,11 @@ class Witness {
   // writes the same slot. REQUIRES: Read() was called and did not fail.
   absl::Status Write(const WitnessRecord& record);
 
+  // When the file was last written, less a second, in ms since 1970: every record that was synced
+  // by then is covered. A copy of the file has the time of the copying. 0 if the system does not
+  // tell the time.
+  uint64_t WrittenMs() const;
+
   // Bytes that differ between this file and a copy of it: its inode and its time of birth. Empty if
   // the system does not tell them.
   std::string FileIdentity() const;

@@ -12,6 +12,8 @@ constexpr ExitCodeText kExitCodes[] = {
     {ExitCode::kStopped, "stopped by a signal, or has printed what was asked for"},
     {ExitCode::kFailed, "an error without a code of its own; the log names it"},
     {ExitCode::kRecordsLost, "--repair wrote the new directory, but records are lost"},
+    {ExitCode::kTornEnd,
+     "--verify: intact, but the log has a torn end, in which acknowledged messages may have been"},
     {ExitCode::kDataDamaged, "bytes on disk are damaged or missing; a restart does not help"},
     {ExitCode::kNoStore, "the data directory is missing or empty, and --init was not given"},
     {ExitCode::kCannotListen, "an address cannot be bound"},

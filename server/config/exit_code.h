@@ -16,6 +16,7 @@ enum class ExitCode : int {
   kStopped = 0,
   kFailed = 1,
   kRecordsLost = 2,
+  kTornEnd = 3,
   kDataDamaged = 65,
   kNoStore = 66,
   kCannotListen = 69,

@@ -184,7 +184,8 @@ class CommandLine {
                   "a new cell (cell_brokers), and exit. The cell's log must be new.");
     app_.add_option("--verify", verify_dir_,
                     "Read all of a data directory that no daemon uses, print what is damaged and "
-                    "exit: 0 intact, 65 damaged, 66 not readable. Changes nothing.")
+                    "exit: 0 intact, 3 intact but for a torn end of the log, 65 damaged, 66 not "
+                    "readable. Changes nothing.")
         ->type_name("DIR");
     app_.add_option("--repair", repair_dir_,
                     "Write what can be read of a damaged data directory that no daemon uses into "

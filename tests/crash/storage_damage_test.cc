@@ -30,7 +30,9 @@ namespace fs = std::filesystem;
 using storage::AppendOutcome;
 using storage::Durability;
 using storage::RocksDbStore;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string ReadFile(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -180,6 +182,72 @@ TEST_F(StorageDamageTest, TheVerifierReadsTheLogAndTheWitness) {
   EXPECT_TRUE(absl::IsDataLoss(verify()));
 }
 
+// Neither a start nor the verifier can know whether the end of the log was acknowledged, if the
+// witness does not cover it. Both say what may be missing, and since when.
+TEST_F(StorageDamageTest, ADamagedEndAfterTheWitnessIsDroppedWithTrueWords) {
+  constexpr uint64_t kMore = 40;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(store_->WriteWitness().ok());
+  const size_t covered = fs::file_size(Log());
+  for (uint64_t number = kMessages; number < kMessages + kMore; ++number) {
+    ASSERT_EQ(AppendNumbered(store_.get(), number), AppendOutcome::kAccepted);
+  }
+  store_.reset();
+  const TempDirectory damaged;
+  const std::string log_name = "/db/" + Log().filename().string();
+  const std::string whole = ReadFile(Log());
+  ASSERT_GT(whole.size(), covered + 1'000);
+  const struct {
+    const char* name;
+    std::string log;
+  } cases[] = {
+      {"the last byte is cut", whole.substr(0, whole.size() - 1)},
+      {"a bit of the last write is flipped", whole.substr(0, whole.size() - 20) +
+                                                 static_cast<char>(whole[whole.size() - 20] ^ 1) +
+                                                 whole.substr(whole.size() - 19)},
+      {"the end is zeros",
+       whole.substr(0, covered + 500) + std::string(whole.size() - covered - 500, '\0')},
+      {"foreign bytes follow", whole + std::string(100, 'x')},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.name);
+    fs::remove_all(damaged.path());
+    fs::copy(dir(), damaged.path(), fs::copy_options::recursive);
+    WriteFile(damaged.path() + log_name, one.log);
+    fs::last_write_time(damaged.path() + "/witness",
+                        fs::file_time_type::clock::from_sys(
+                            std::chrono::sys_days(std::chrono::year(2026) / 1 / 2)));
+    std::string printed;
+    bool perhaps_lost = false;
+    const auto verify = [&] {
+      printed.clear();
+      return storage::VerifyDirectory(
+          damaged.path(),
+          [&printed](absl::string_view line) { absl::StrAppend(&printed, line, "\n"); },
+          &perhaps_lost);
+    };
+    ASSERT_TRUE(verify().ok()) << printed;
+    EXPECT_TRUE(perhaps_lost);
+    std::string logged;
+    storage::RocksDbStoreOptions options = SmallStoreOptions(damaged.path());
+    options.log = [&logged](auto, absl::string_view text) { absl::StrAppend(&logged, text, "\n"); };
+    auto store = RocksDbStore::Open(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const size_t stored = StoredNumbers(store->get()).size();
+    EXPECT_GE(stored, kMessages);
+    EXPECT_EQ(stored == kMessages + kMore, one.log.size() > whole.size());
+    for (const std::string& text : {printed, logged}) {
+      EXPECT_THAT(text, ContainsRegex("drop(s|ping) the last [0-9]+ bytes of .*" + log_name +
+                                      ", from byte [0-9]+ on"));
+      EXPECT_THAT(text, HasSubstr("acknowledged after 2026-01-01T23:59:59"));
+      EXPECT_THAT(text, Not(HasSubstr("no acknowledged record")));
+    }
+    ASSERT_TRUE((*store)->Close().ok());
+    ASSERT_TRUE(verify().ok()) << printed;
+    EXPECT_FALSE(perhaps_lost);
+  }
+}
+
 TEST_F(StorageDamageTest, TheVerifierTakesATornEndForIntact) {
   std::string printed;
   const auto print = [&printed](absl::string_view line) { absl::StrAppend(&printed, line, "\n"); };
@@ -187,7 +255,7 @@ TEST_F(StorageDamageTest, TheVerifierTakesATornEndForIntact) {
   // A power cut may also leave a part of a table that no manifest names.
   WriteFile(dir() + "/db/900000.sst", "torn");
   EXPECT_TRUE(storage::VerifyDirectory(dir(), print).ok()) << printed;
-  EXPECT_THAT(printed, HasSubstr(Log().filename().string() + " has a torn end"));
+  EXPECT_THAT(printed, HasSubstr("a start drops the last 100 bytes of " + Log().string()));
   FlipBit(DbFiles(dir(), ".sst").front(), 10);
   EXPECT_TRUE(absl::IsDataLoss(storage::VerifyDirectory(dir(), print))) << printed;
 }

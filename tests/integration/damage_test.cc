@@ -99,5 +99,21 @@ TEST_F(DamageTest, WhatLiesInADamagedBlockIsRefusedAndTheRestIsServed) {
   EXPECT_EQ(RunProgram(repair).exit.code, 78) << "the new directory is not empty";
 }
 
+TEST_F(DamageTest, TheVerifierHasAnExitCodeForATornEnd) {
+  StartDaemon({"--shards=1"});
+  server_->Kill();
+  EXPECT_EQ(Verify(), 0);
+  for (const fs::directory_entry& entry : fs::directory_iterator(server_->data_dir() + "/db")) {
+    if (entry.path().extension() == ".log") std::ofstream(entry.path(), std::ios::app) << "torn";
+  }
+  const RunResult verified = RunProgram({kDaemon, "--verify", server_->data_dir()});
+  EXPECT_EQ(verified.exit.code, 3);
+  EXPECT_NE(verified.err.find("the last 4 bytes"), std::string::npos) << verified.err;
+  ASSERT_TRUE(server_->Start()) << server_->error();
+  EXPECT_NE(server_->log().find("dropping the last 4 bytes"), std::string::npos);
+  EXPECT_EQ(server_->Stop().value_or(ExitStatus{}).code, 0);
+  EXPECT_EQ(Verify(), 0);
+}
+
 }  // namespace
 }  // namespace duetime::test
