@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/calendar/recurrence_rule.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,7 +13,6 @@
 #include "gtest/gtest.h"
 
 #include "server/base/error.h"
-#include "server/calendar/recurrence_rule.h"
 #include "tests/unit/calendar/calendar_testing.h"
 
 namespace duetime::calendar {
