@@ -368,9 +368,9 @@ export class SubscriberState {
   private clearQueue(): void {
     const waiting = [...this.confirming.values(), ...this.confirmed].map(({ delivery }) => delivery);
     this.running -= waiting.length;
+    this.outgoing.begun = this.outgoing.begun.filter((token) => !this.confirming.has(token));
     this.confirming.clear();
     this.confirmed = [];
-    this.outgoing.begun = [];
     for (const delivery of waiting.concat(this.queue.splice(this.queueBegin))) this.skip(delivery);
     [this.queue, this.queueBegin] = [[], 0];
   }

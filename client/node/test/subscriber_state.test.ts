@@ -180,9 +180,12 @@ test('a handler is reported once: after 10 ms with another request, after 100 ms
 });
 
 test('a delivery that its handler leaves is reported at once, and once', () => {
-  const state = started(4, 10, 1);
-  state.settle(state.takeWork(0)!, Settlement.leave());
-  assert.deepEqual([0, 200].map((now) => takeRequest(state, now)?.begun), [['t0'], undefined]);
+  for (const stops of [false, true]) {
+    const state = started(4, 10, 1);
+    state.settle(state.takeWork(0)!, Settlement.leave());
+    if (stops) state.requestStop();
+    assert.deepEqual([0, 200].map((now) => takeRequest(state, now)?.begun), [['t0'], undefined]);
+  }
 });
 
 test('reports count against the room of a request', () => {

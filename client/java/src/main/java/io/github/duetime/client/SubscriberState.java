@@ -90,11 +90,10 @@ final class SubscriberState {
   private final Map<String, Long> unreported = new LinkedHashMap<>();
   // Reports that the server has not answered, by token. True: the lease is known to be lost.
   private final Map<String, Boolean> reported = new HashMap<>();
-  // Deliveries whose handler is not called before the server confirms the report; the reports to send; and the confirmed.
+  // Reports to send at once: of deliveries that ask for a confirmation, and of those that a handler has left.
+  private final Deque<String> reportNow = new ArrayDeque<>();
+  // Deliveries whose handler is not called before the server confirms the report; and the confirmed.
   private final Map<String, Work> confirming = new LinkedHashMap<>();
-  private final Deque<String> toConfirm = new ArrayDeque<>();
-  // Deliveries that their handlers have left, to report at once.
-  private final Deque<String> leftUnreported = new ArrayDeque<>();
   private final Deque<Work> confirmed = new ArrayDeque<>();
   private long lastBegin;
   // When the connection thread looks for handlers to report, if nothing wakes it.
@@ -165,7 +164,7 @@ final class SubscriberState {
       leases.clear();
       outgoing.clear();
       unreported.clear();
-      leftUnreported.clear();
+      reportNow.clear();
       reported.clear();
       sendNoMoreDeliveries = false;
       lost += unconfirmed.size();
@@ -229,14 +228,13 @@ final class SubscriberState {
     boolean noMore = sendNoMoreDeliveries;
     if (noMore) request.setNoMoreDeliveries(true);
     sendNoMoreDeliveries = false;
-    boolean anyway = settles || noMore || request.getExtendCount() > 0 || !toConfirm.isEmpty() || !leftUnreported.isEmpty();
+    boolean anyway = settles || noMore || request.getExtendCount() > 0 || !reportNow.isEmpty();
     return addReports(now, anyway, room, request) || anyway;
   }
 
   /** Adds reports of handlers that have begun. {@code anyway}: there is a request without them, too. */
   private boolean addReports(long now, boolean anyway, int room, SubscribeRequest.Builder request) {
-    for (; room > 0 && !toConfirm.isEmpty(); room--) request.addBegun(toConfirm.remove());
-    for (; room > 0 && !leftUnreported.isEmpty(); room--) request.addBegun(leftUnreported.remove());
+    for (; room > 0 && !reportNow.isEmpty(); room--) request.addBegun(reportNow.remove());
     Iterator<Map.Entry<String, Long>> next = unreported.entrySet().iterator();
     for (; room > 0 && next.hasNext(); room--) {
       Map.Entry<String, Long> begin = next.next();
@@ -462,7 +460,7 @@ final class SubscriberState {
           return work;
         }
         confirming.put(token, work);
-        toConfirm.add(token);
+        reportNow.add(token);
         taskReady.signal();
       }
       return null;
@@ -482,7 +480,7 @@ final class SubscriberState {
         leases.remove(work.token());
         // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
         if (unreported.remove(work.token()) != null && settlement.kind() == Settlement.Kind.LEAVE) {
-          leftUnreported.add(work.token());
+          reportNow.add(work.token());
           taskReady.signal();
         }
       }
@@ -578,8 +576,8 @@ final class SubscriberState {
     List<Work> waiting = new ArrayList<>(confirming.values());
     waiting.addAll(confirmed);
     busyHandlers -= waiting.size();
+    reportNow.removeAll(confirming.keySet());
     confirming.clear();
-    toConfirm.clear();
     confirmed.clear();
     waiting.addAll(queue);
     queue.clear();

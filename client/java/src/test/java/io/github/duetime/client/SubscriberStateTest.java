@@ -165,10 +165,14 @@ class SubscriberStateTest {
 
   @Test
   void aDeliveryThatItsHandlerLeavesIsReportedAtOnceAndOnce() {
-    deliver("a");
-    state.settle(state.pollWork(), Settlement.leave());
-    assertEquals(List.of("a"), writtenAt(0).getBegunList());
-    assertEquals(List.of(), writtenAt(200).getBegunList());
+    for (boolean stops : List.of(false, true)) {
+      openStream(1);
+      deliver("a");
+      state.settle(takenAt(0), Settlement.leave());
+      if (stops) state.requestStop();
+      assertEquals(List.of("a"), writtenAt(0).getBegunList());
+      assertEquals(0, size(writtenAt(200)));
+    }
   }
 
   @Test
