@@ -26,10 +26,11 @@ type lease struct {
 	frame    *leaseFrame
 	// The number of the stream that brought the delivery.
 	stream uint64
-	// When the delivery came, or its last extension was sent. The lease lasts from then on.
-	renewed time.Time
-	// When the delivery got a handler. Zero: it waits for one.
-	begun time.Time
+	// When the last extension was sent, after the delivery came; 0 if none. The lease lasts from then on.
+	renewed time.Duration
+	// The delivery has a handler, which it got when `begun` had passed after the delivery came.
+	running bool
+	begun   time.Duration
 	// The begin of the handler is reported.
 	reported bool
 	// The server has confirmed that the handler begins.
@@ -39,6 +40,9 @@ type lease struct {
 	// Ends the context of the handler. nil until a handler gets the delivery.
 	cancel context.CancelFunc
 }
+
+// age returns how long ago the delivery came.
+func (l *lease) age(now time.Time) time.Duration { return now.Sub(l.frame.received) }
 
 // leaseFrame is the deliveries of one response.
 type leaseFrame struct {
@@ -102,7 +106,7 @@ func (k *leaseKeeper) clear() {
 func (k *leaseKeeper) add(deliveries []*pb.Delivery, stream uint64, now time.Time) *leaseFrame {
 	frame := &leaseFrame{leases: make([]lease, len(deliveries)), heldCount: len(deliveries), received: now}
 	for i, delivery := range deliveries {
-		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream, renewed: now}
+		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream}
 	}
 	if k.interval > 0 {
 		k.append(frame, now.Add(k.interval))
@@ -136,13 +140,13 @@ func (k *leaseKeeper) release(l *lease) (token string) {
 
 // ended returns true if the lease is over by this machine's clock.
 func (k *leaseKeeper) ended(l *lease, now time.Time) bool {
-	return k.duration > 0 && now.Sub(l.renewed) >= k.duration
+	return k.duration > 0 && l.age(now)-l.renewed >= k.duration
 }
 
 // begin: a handler gets the delivery; first, the server must confirm it if the delivery says so. It returns true if
 // nextCollect is now earlier than it was.
 func (k *leaseKeeper) begin(l *lease, now time.Time) (earlier bool) {
-	l.begun = now
+	l.running, l.begun = true, l.age(now)
 	if l.delivery.ConfirmBegun {
 		k.unconfirmed = append(k.unconfirmed, l)
 		return true
@@ -184,18 +188,18 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 			if l.delivery == nil || l.lost {
 				continue
 			}
-			if l.begun.IsZero() && !k.mayWait(frame, now) {
+			if !l.running && !k.mayWait(frame, now) {
 				late = append(late, l)
 				continue
 			}
-			if k.keepMax <= 0 || (!l.begun.IsZero() && now.Sub(l.begun) >= k.keepMax) {
+			if k.keepMax <= 0 || (l.running && l.age(now)-l.begun >= k.keepMax) {
 				continue
 			}
 			if room == 0 {
 				return late, 0
 			}
 			room--
-			l.renewed = now
+			l.renewed = l.age(now)
 			token := l.delivery.LeaseToken
 			request.Extend = append(request.Extend, &pb.ExtendLease{LeaseToken: token, Duration: durationpb.New(k.duration)})
 			k.asked[token] = l
@@ -217,12 +221,16 @@ func (k *leaseKeeper) mayWait(frame *leaseFrame, now time.Time) bool {
 }
 
 // report adds the reports of the leases that began `after` before now. It returns the leases that stay unreported, and
-// the room left.
+// the room left. The last lease stays although it is settled, so that the next handler need not wake the writer.
 func (k *leaseKeeper) report(begun []*lease, now time.Time, after time.Duration, room int,
 	request *pb.SubscribeRequest) (rest []*lease, left int) {
-	for ; len(begun) > 0 && now.Sub(begun[0].begun) >= after; begun = begun[1:] {
-		l := begun[0]
-		if l.delivery != nil && !l.lost {
+	done := 0
+	for _, l := range begun {
+		ended := l.delivery == nil || l.lost
+		if l.age(now)-l.begun < after && (!ended || done == len(begun)-1) {
+			break
+		}
+		if !ended {
 			if room == 0 {
 				break
 			}
@@ -230,9 +238,16 @@ func (k *leaseKeeper) report(begun []*lease, now time.Time, after time.Duration,
 			request.Begun = append(request.Begun, l.delivery.LeaseToken)
 			k.onReport(l)
 		}
-		begun[0] = nil
+		done++
 	}
-	return begun, room
+	if done == 0 {
+		return begun, room
+	}
+	count := copy(begun, begun[done:])
+	for i := count; i < len(begun); i++ {
+		begun[i] = nil
+	}
+	return begun[:count], room
 }
 
 // onReport: a request reports that the handler has begun. Call it before release.
@@ -251,8 +266,8 @@ func (k *leaseKeeper) nextCollect(now time.Time) (next time.Time, ok bool) {
 		next, ok = front.Value.(*leaseFrame).extendAt, true
 	}
 	if len(k.unreported) > 0 {
-		// It may be settled already. Then the next handler that begins needs no earlier time.
-		if at := k.unreported[0].begun.Add(reportAfter); !ok || at.Before(next) {
+		first := k.unreported[0]
+		if at := first.frame.received.Add(first.begun + reportAfter); !ok || at.Before(next) {
 			next, ok = at, true
 		}
 	}

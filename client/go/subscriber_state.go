@@ -355,7 +355,7 @@ func (s *subscriberState) enter(l *lease) context.Context {
 		return nil
 	}
 	if l.confirmed {
-		l.begun = time.Now()
+		l.begun = l.age(time.Now())
 	}
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(s.streamCtx)
