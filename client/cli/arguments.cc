@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <list>
 #include <map>
 #include <sstream>
@@ -115,6 +114,12 @@ bool NamesContext(int argc, const char* const* argv) {
   return false;
 }
 
+ExitCode BadUsage(bool json, absl::string_view text) {
+  PrintError(json ? ErrorJson(absl::InvalidArgumentError(text))
+                  : absl::StrCat("duetime: ", text, "\n"));
+  return kBadUsage;
+}
+
 }  // namespace
 
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv) {
@@ -135,6 +140,9 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
     words.erase(words.begin());
     words.emplace_back("--help");
   }
+  if (words == std::vector<std::string>{"version"}) words = {"--version"};
+  // The line may be one that the parser refuses.
+  const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   // CLI11 takes the words from the last one to the first.
   std::reverse(words.begin(), words.end());
   // CLI11 reports help and errors by an exception, which is caught here.
@@ -146,13 +154,11 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
     Print(out.str());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "duetime: %s\n", UsageErrorText(app, error.what()).c_str());
-    return kBadUsage;
+    return BadUsage(json, UsageErrorText(app, error.what()));
   }
   absl::StatusOr<Invocation> invocation = Read(global_options, leaves);
   if (!invocation.ok()) {
-    std::fprintf(stderr, "duetime: %s\n", std::string(invocation.status().message()).c_str());
-    return kBadUsage;
+    return BadUsage(json, invocation.status().message());
   }
   if (!invocation->settings.no_colours) UseColours();
   return *std::move(invocation);

@@ -10,6 +10,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
+#include "client/cli/suggest.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/admin_client.h"
@@ -30,6 +31,11 @@ constexpr char kLeaseHelp[] =
 constexpr char kNackHelp[] =
     "Count a failed attempt, and deliver again after this long: 10s; or policy: after the backoff "
     "of the subscription";
+
+// The server refuses a settlement beyond these. By then the message is received, and subscribe
+// would get it again and again.
+constexpr absl::Duration kLeaseMax = absl::Hours(12);
+constexpr size_t kReasonBytesMax = 255;
 
 // The options that describe a Settlement.
 Rows SettlementRows(const Trait& group, const std::string& which) {
@@ -140,6 +146,9 @@ absl::Status CompleteSettle(const Settings&, Input* input) {
   const absl::StatusOr<Settlement> settlement = ReadSettlement(*input);
   if (!settlement.ok()) return settlement.status();
   const std::optional<absl::Duration> extend = input->Duration("--extend");
+  if (extend.has_value() && (*extend < absl::Seconds(1) || *extend > kLeaseMax)) {
+    return absl::InvalidArgumentError("--extend is 1s to 12h");
+  }
   for (const std::string& token : input->List("TOKEN")) {
     if (extend.has_value()) {
       v1::ExtendLease* item = request->add_extend();
@@ -207,6 +216,22 @@ ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullReq
   return tokens.empty() ? kDone : Settle(settings, settle, tokens, /*refused_only=*/true, client);
 }
 
+// The call creates the topic, so who has mistyped its name should know before.
+void WarnOfSimilarTopic(const std::string& name, client::AdminClient* client) {
+  // Short names resemble each other by chance.
+  constexpr size_t kNameBytesMin = 4;
+  if (name.size() < kNameBytesMin) return;
+  v1::ListTopicsRequest request;
+  request.set_page_size(1'000);
+  const auto page = client->ListTopics(request);
+  if (!page.ok()) return;
+  std::vector<std::string> names;
+  for (const v1::Topic& topic : page->topics()) names.push_back(topic.name());
+  const std::string closest = Closest(name, names);
+  if (closest.empty()) return;
+  PrintError(absl::StrCat("there is no topic ", name, "; did you mean ", closest, "?\n"));
+}
+
 }  // namespace
 
 std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
@@ -254,6 +279,10 @@ absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
   if (!reason.empty() && nack.empty() && !input.Has("--dead-letter")) {
     return absl::InvalidArgumentError("--reason goes with --nack or --dead-letter");
   }
+  if (reason.size() > kReasonBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--reason has at most ", kReasonBytesMax, " bytes"));
+  }
   if (input.Has("--no-ack")) return Settlement::Leave();
   if (input.Has("--release")) return Settlement::Release();
   if (input.Has("--dead-letter")) return Settlement::DeadLetter(reason);
@@ -261,6 +290,7 @@ absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
   if (nack == "policy") return Settlement::Nack(reason);
   const absl::StatusOr<absl::Duration> delay = ParseDurationText(nack);
   if (!delay.ok()) return delay.status();
+  if (*delay > kLeaseMax) return absl::InvalidArgumentError("--nack is at most 12h");
   return Settlement::NackAfter(*delay, reason);
 }
 
@@ -283,7 +313,10 @@ absl::StatusOr<std::string> LookAtSubscription(const Settings& settings, const I
   if (!subscription.ok()) {
     if (input.Has("--no-create")) return subscription.status();
     const std::string reason = client::GetErrorInfo(subscription.status()).reason;
-    if (reason == "TOPIC_NOT_FOUND") return "the topic and its subscription are new";
+    if (reason == "TOPIC_NOT_FOUND") {
+      if (!settings.json) WarnOfSimilarTopic(request.topic(), client->get());
+      return "the topic and its subscription are new";
+    }
     if (reason != "SUBSCRIPTION_NOT_FOUND") return "";  // the call itself tells what is wrong
     fresh = "the subscription is new";
   }

@@ -508,6 +508,11 @@ TEST_F(CliTest, NoCreateLeavesNothingBehind) {
   EXPECT_EQ(Cli({"topic", "list", "--json"}).out, "");
   EXPECT_THAT(Cli({"subscribe", "orders", "--for", "1s"}).err,
               HasSubstr("; the topic and its subscription are new\n"));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"subscribe", "ordes", "--for", "100ms"}, {"pull", "oders"}}) {
+    EXPECT_THAT(Cli(words).err,
+                StartsWith("there is no topic " + words[1] + "; did you mean orders?\n"));
+  }
   ASSERT_EQ(Cli({"topic", "pause", "orders"}).exit.code, 0);
   EXPECT_THAT(Cli({"subscribe", "orders", "--no-create", "--for", "1s"}).err,
               HasSubstr("subscribed to orders/default at "));

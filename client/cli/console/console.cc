@@ -220,7 +220,8 @@ absl::Status Serve(const Settings& settings, const Input& input) {
 ExitCode RunConsole(const Settings& settings, const Input& input) {
   const absl::Status status = Serve(settings, input);
   if (status.ok()) return kDone;
-  PrintError(absl::StrCat("duetime: ", std::string(status.message()), "\n"));
+  PrintError(settings.json ? ErrorJson(status)
+                           : absl::StrCat("duetime: ", std::string(status.message()), "\n"));
   return status.code() == absl::StatusCode::kInvalidArgument ? kBadUsage : kRefused;
 }
 

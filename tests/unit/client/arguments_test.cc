@@ -433,14 +433,15 @@ TEST(ArgumentsTest, RefusesBadLines) {
       {"subscription pause", {""}},
       {"subscribe t",
        {"--ack --no-ack", "--no-ack --nack 1s", "--dead-letter --nack 1s", "--nack soon",
-        "--nack ''", "--reason r", "--max 0", "--max -1", "--for 5", "--credit 0", "--workers 0",
-        "--lease x", "--extend-max x"}},
+        "--nack ''", "--nack 721m", "--reason r", "--max 0", "--max -1", "--for 5", "--credit 0",
+        "--workers 0", "--lease x", "--extend-max x"}},
       {"subscribe", {""}},
       {"pull", {"", "t --max 0", "t --max 1001", "t --wait long"}},
       {"context", {"", "add", "add none", "add x --server https://h", "use", "remove"}},
       {"settle",
        {"", "a", "--ack", "a --ack --nack 1s", "a --ack --reason r", "a --extend ''",
-        "a --dead-letter", "a --ack --topic t"}},
+        "a --nack 12h1ms", "a --extend 999ms", "a --extend 13h", "a --dead-letter",
+        "a --ack --topic t"}},
   };
   int lines = 0;
   for (const auto& [command, ends] : cases) {
@@ -451,7 +452,28 @@ TEST(ArgumentsTest, RefusesBadLines) {
       ++lines;
     }
   }
-  EXPECT_EQ(lines, 149);
+  EXPECT_EQ(lines, 153);
+}
+
+TEST(ArgumentsTest, AReasonIsShortBeforeItIsSent) {
+  const std::string line = "subscribe t --dead-letter --reason ";
+  EXPECT_TRUE(std::holds_alternative<Invocation>(Parse(line + std::string(255, 'r'))));
+  EXPECT_TRUE(std::holds_alternative<ExitCode>(Parse(line + std::string(256, 'r'))));
+}
+
+TEST(ArgumentsTest, ErrorsAreJsonWithJson) {
+  for (const char* line : {"frobnicate --json", "schedule t --json", "--json get"}) {
+    testing::internal::CaptureStderr();
+    Parse(line);
+    EXPECT_EQ(testing::internal::GetCapturedStderr().rfind("{\"error\":", 0), 0u) << line;
+  }
+}
+
+TEST(ArgumentsTest, VersionIsAWord) {
+  testing::internal::CaptureStdout();
+  const auto parsed = Parse("version");
+  EXPECT_EQ(std::get<ExitCode>(parsed), kDone);
+  EXPECT_NE(testing::internal::GetCapturedStdout(), "");
 }
 
 // The help of each command has an example that begins with the command.
