@@ -46,7 +46,7 @@ struct Stream {
   bool unsent = false;
   // The subscriber reports the messages that it begins.
   bool reports_begun = false;
-  // The stream ended, and neither side had closed it.
+  // The stream ended, and the server had not closed it.
   bool broke = false;
   uint64_t handed_out = 0;
   // The last deliveries, which came after the stream's end and did not leave the server.

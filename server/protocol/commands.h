@@ -202,7 +202,7 @@ struct DetachCommand {
   bool keep_leases = false;
   // True: no delivery of the stream left the server.
   bool unsent = false;
-  // True: neither the client nor the server closed the stream. Its subscriber may have died.
+  // True: the server did not close the stream. Its subscriber may have died.
   bool broke = false;
   // How many of this shard's deliveries have reached the stream's owner. Later ones have not left
   // the server. Empty: all have reached it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The life of a message from Schedule to ack, against the built daemon with one and three shards.
+#include <functional>
 #include <gmock/gmock.h>
 #include <map>
 #include <random>
@@ -251,6 +252,35 @@ TEST_P(DeliveryTest, AStreamThatEndsGivesItsLeasesBackAtOnce) {
   received = third->Next();
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->delivery.attempt(), 3);
+}
+
+// However a client ends its stream, it may have died of a message.
+TEST_P(DeliveryTest, WhatAStreamHeldComesAgainAlone) {
+  const std::vector<std::function<void(Subscription*)>> ends = {
+      [](Subscription* stream) { stream->Cancel(); },
+      [](Subscription* stream) { stream->HalfClose(); },
+  };
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const std::string topic = "t" + std::to_string(i);
+    auto first = Subscribe({.topic = topic, .reports_begun = true});
+    MustSchedule(topic, Millis(0));
+    MustSchedule(topic, Millis(0));
+    for (int n = 0; n < 2; ++n) {
+      const auto received = first->Next();
+      ASSERT_TRUE(received.has_value());
+      EXPECT_FALSE(received->delivery.confirm_begun());
+    }
+    ends[i](first.get());
+    ASSERT_TRUE(first->WaitEnd(Millis(10'000)).has_value());
+    const auto second = Subscribe({.topic = topic, .reports_begun = true});
+    for (int n = 0; n < 2; ++n) {
+      const auto received = second->Next();
+      ASSERT_TRUE(received.has_value());
+      EXPECT_TRUE(received->delivery.confirm_begun());
+      EXPECT_EQ(second->waiting(), 0u);
+      EXPECT_EQ(second->AckAndWait(received->delivery), SettleAnswer::kSettled);
+    }
+  }
 }
 
 TEST_P(DeliveryTest, CreditInMessagesIsNeverExceeded) {

@@ -17,6 +17,7 @@ v1::SubscribeRequest Opening(const Subscription::Start& start) {
   request.mutable_start()->set_client_id("test");
   request.mutable_start()->set_max_outstanding_messages(start.messages);
   request.mutable_start()->set_max_outstanding_bytes(start.bytes);
+  request.mutable_start()->set_reports_begun(start.reports_begun);
   if (start.lease != Millis(0)) {
     SetMillis(start.lease, request.mutable_start()->mutable_lease_duration());
   }

@@ -37,6 +37,7 @@ class Subscription {
     int messages = 0;
     int64_t bytes = 0;
     Millis lease{0};
+    bool reports_begun = false;
   };
 
   // Opens the stream. With a `start.lease` of zero the server chooses the lease.

@@ -236,9 +236,10 @@ type SubscribeStart struct {
 	// that it does not begin in time. Then only messages that were begun count as failed (RetryPolicy.max_attempts), and
 	// a message that ends the process of its subscriber does not take its neighbours with it:
 	//
-	// If the stream breaks, or a lease ends, the handler of a message may have begun although the report did not arrive.
-	// The server delivers such a message again with Delivery.confirm_begun, and alone: a stream with `reports_begun` has
-	// no other message in flight meanwhile. Exception: on a stream with max_deliveries it is not alone.
+	// If the stream ends, or a lease, before a message is settled, its handler may have begun although the report did not
+	// arrive. The server delivers such a message again with Delivery.confirm_begun, and alone: a stream with
+	// `reports_begun` has no other message in flight meanwhile. Exceptions: the server closed the stream; on a stream with
+	// max_deliveries the message is not alone. Release what was not begun before you end a stream.
 	ReportsBegun bool `protobuf:"varint,8,opt,name=reports_begun,json=reportsBegun,proto3" json:"reports_begun,omitempty"`
 }
 

@@ -159,8 +159,8 @@ void SubscriberStream::Detach() {
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     static_cast<void>(node->Post(
-        shard,
-        protocol::DetachCommand{.stream = id_, .broke = !closed_, .received = received_[shard]}));
+        shard, protocol::DetachCommand{
+                   .stream = id_, .broke = !closed_by_server_, .received = received_[shard]}));
   }
 }
 
@@ -326,7 +326,7 @@ void SubscriberStream::OnReadsDone() {
 
 void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
-  closed_ = true;
+  closed_by_server_ = !status.ok();
   closing_status_ = status;
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
   // Other streams get the deliveries that were not sent. The order matters: see StopDeliveries.
@@ -391,7 +391,7 @@ void SubscriberStream::OnSweep(base::Now now) {
 
 void SubscriberStream::Fail(const absl::Status& status) {
   caller_.AuditEnd(metrics::RpcMethod::kSubscribe, topic_, status);
-  closed_ = true;
+  closed_by_server_ = true;
   End(rpc::ToGrpcStatus(status));
 }
 

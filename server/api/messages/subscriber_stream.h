@@ -108,8 +108,9 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   Phase phase_ = Phase::kAwaitStart;
   protocol::StreamId id_{};
   bool attached_ = false;
-  // The client or the server has closed the stream. False at its end: the stream broke.
-  bool closed_ = false;
+  // The server has closed the stream. False at its end: the client ended it, or is gone. A read
+  // ends in the same way after a half-close, a cancelled call and the end of the client's process.
+  bool closed_by_server_ = false;
   // The number of deliveries from each shard.
   std::vector<uint64_t> received_;
   FrameQueue queue_;
