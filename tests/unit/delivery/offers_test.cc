@@ -125,7 +125,7 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   const EntryIndex index = p_.table->Insert(stale.key, one_);
   p_.states->Hold(index);
   p_.states->MakeReady(index);
-  one_->backlog.Advance(After(moved.key), 1);
+  one_->backlog.Advance(After(moved.key));
   Offer(moved);
   Commit();
   EXPECT_EQ(p_.table->size(), 0u);
