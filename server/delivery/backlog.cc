@@ -105,7 +105,7 @@ void Backlog::FallBehindForKey(Subscription* subscription) {
   const MessageKey from =
       backlog.behind() ? std::min(backlog.cursor(), order.wanted()) : order.wanted();
   order.BeginRead(from);
-  FallBehind(subscription, from);
+  if (subscription->backlog.ReadAgain(from)) ++behind_;
 }
 
 void Backlog::ClearButRests(Subscription* subscription) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -35,9 +36,24 @@ class BacklogPosition {
     return !before;
   }
 
+  // Falls back to `place`, or stays before it, to read messages again that wait for their ordering
+  // keys. REQUIRES: MayReadAgain(place). True if the subscription was not behind before.
+  bool ReadAgain(const storage::MessageKey& place) {
+    DT_CHECK(MayReadAgain(place));
+    if (behind_) read_before_ = std::max(read_before_, cursor_);
+    return FallBehind(place);
+  }
+  // False for a place before the cursor while the subscription has read more messages again, since
+  // it fell back, than new ones behind them. Otherwise one ordering key could call it back for
+  // ever, and it would never come to the end of the backlog.
+  bool MayReadAgain(const storage::MessageKey& place) const {
+    return !behind_ || again_ == 0 || place >= cursor_;
+  }
+
   // Notes that everything on disk lies at `first` or later. REQUIRES: behind.
   void Park(const storage::MessageKey& first) {
     DT_CHECK(behind_);
+    EndPass();
     behind_ = false;
     parked_ = first;
   }
@@ -45,6 +61,7 @@ class BacklogPosition {
   // Notes that nothing but the rests is on disk only. True if the subscription was behind before.
   bool Clear() {
     parked_.reset();
+    EndPass();
     return std::exchange(behind_, false);
   }
 
@@ -55,11 +72,16 @@ class BacklogPosition {
   // Notes that there is no rest.
   void ClearRest() { rest_.reset(); }
 
-  // Notes that everything below `place` has been read back. REQUIRES: behind.
-  void Advance(const storage::MessageKey& place) {
+  // Notes that everything below `place`, so many messages, has been read back. REQUIRES: behind.
+  void Advance(const storage::MessageKey& place, size_t messages) {
     DT_CHECK(behind_);
     DT_CHECK(place >= cursor_);
     cursor_ = place;
+    if (place <= read_before_) {
+      again_ += messages;
+    } else {
+      again_ -= std::min(again_, messages);
+    }
   }
 
   bool behind() const { return behind_; }
@@ -77,8 +99,17 @@ class BacklogPosition {
   void CheckInvariants() const { DT_CHECK(!behind_ || !parked_.has_value()); }
 
  private:
+  void EndPass() {
+    read_before_ = storage::MessageKey{};
+    again_ = 0;
+  }
+
   bool behind_ = false;
   storage::MessageKey cursor_;
+  // How far the subscription had read when it fell back, and how many messages it has read again
+  // since, less those behind that place.
+  storage::MessageKey read_before_;
+  size_t again_ = 0;
   std::optional<storage::MessageKey> parked_;
   std::optional<storage::MessageKey> rest_;
 };

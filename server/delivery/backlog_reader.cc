@@ -53,7 +53,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
     turns_->ReadBack(subscription);
     return absl::OkStatus();
   }
-  if (subscription->order.wants_read()) {
+  if (subscription->ReadsAgain()) {
     // HandOut asks again when no message is ready.
     if (subscription->ready.count > 0) return absl::OkStatus();
     backlog_->FallBehindForKey(subscription);
@@ -65,7 +65,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
   if (!page.ok()) return page.status();
   if (page->damaged) fill_->OnDamage(now, subscription);
   if (page->items.empty() && page->next.has_value()) {
-    subscription->backlog.Advance(*page->next);
+    subscription->backlog.Advance(*page->next, 0);
     turns_->ReadBack(subscription);
     return absl::OkStatus();
   }
@@ -79,7 +79,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
     return absl::OkStatus();
   }
   page->items.erase(later, page->items.end());
-  subscription->backlog.Advance(After(page->items.back().key));
+  subscription->backlog.Advance(After(page->items.back().key), page->items.size());
   std::erase_if(page->items, [this, subscription](const BacklogRef& item) {
     const bool locked = key_locks_->Held(item.key.id);
     if (locked) UnlistIfStale(item, subscription);
@@ -100,10 +100,16 @@ void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
   subscription->order.EndRead();
   const bool rests = subscription->order.rests() > 0;
   if (!rests) subscription->backlog.ClearRest();
-  if (!later.empty()) return backlog_->Park(now, subscription, later.front().key);
-  if (rests) return backlog_->ClearButRests(subscription);
-  backlog_->Clear(subscription);
-  subscription->forgot_delivered = false;
+  if (!later.empty()) {
+    backlog_->Park(now, subscription, later.front().key);
+  } else if (rests) {
+    backlog_->ClearButRests(subscription);
+  } else {
+    backlog_->Clear(subscription);
+    subscription->forgot_delivered = false;
+  }
+  // A rest may have waited for the end of the backlog.
+  turns_->ReadBack(subscription);
 }
 
 void BacklogReader::ClaimPage(Subscription* subscription, std::vector<BacklogRef> page) {

@@ -153,6 +153,8 @@ struct Subscription {
   bool paused() const { return topic->paused || state.settings.paused; }
   // True if streams may receive its messages now.
   bool served() const { return streams > 0 && !paused(); }
+  // True if its next page of the backlog is the first one of a rest (OrderingKeyLocks).
+  bool ReadsAgain() const { return order.wants_read() && backlog.MayReadAgain(order.wanted()); }
   bool bounded() const { return state.settings.retention_max_messages > 0; }
   // True if it does not keep every message for ever.
   bool retains() const { return state.settings.retains(); }

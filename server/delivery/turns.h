@@ -50,7 +50,7 @@ class Turns {
     if (subscription->read_queued || !CanReadBack(*subscription)) return;
     // Before the rest of an ordering key is read, each message in memory must have asked for its
     // key.
-    const size_t ready_max = subscription->order.wants_read() ? 1 : frame_messages_max_;
+    const size_t ready_max = subscription->ReadsAgain() ? 1 : frame_messages_max_;
     if (subscription->ready.count >= ready_max) return;
     if (!memory_->FitsReadBack(*subscription)) {
       // Others may fill the memory. Nobody asks again for this subscription when they leave room.

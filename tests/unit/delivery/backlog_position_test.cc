@@ -26,7 +26,7 @@ TEST(BacklogPositionTest, FallsBehindToTheOldestPlace) {
 TEST(BacklogPositionTest, AdvancesAndCatchesUp) {
   BacklogPosition position;
   position.FallBehind(At(10));
-  position.Advance(At(40));
+  position.Advance(At(40), 1);
   EXPECT_EQ(position.cursor(), At(40));
   EXPECT_TRUE(position.Clear());
   EXPECT_FALSE(position.any());
@@ -63,14 +63,36 @@ TEST(BacklogPositionTest, ARestIsOnDiskInEachState) {
   EXPECT_EQ(position.first(), At(60));
 }
 
+TEST(BacklogPositionTest, ReadsAgainOnlyAsMuchAsItReadsForTheFirstTime) {
+  BacklogPosition position;
+  position.FallBehind(At(10));
+  position.Advance(At(40), 30);
+  EXPECT_TRUE(position.MayReadAgain(At(20))) << "nothing was read twice";
+  EXPECT_FALSE(position.ReadAgain(At(20))) << "it was behind before";
+  EXPECT_EQ(position.cursor(), At(20));
+  position.Advance(At(40), 20);
+  EXPECT_FALSE(position.MayReadAgain(At(39)));
+  EXPECT_TRUE(position.MayReadAgain(At(40))) << "it lies ahead";
+  position.Advance(At(50), 10);
+  EXPECT_FALSE(position.MayReadAgain(At(20)));
+  position.Advance(At(60), 10);
+  EXPECT_TRUE(position.MayReadAgain(At(20)));
+  position.ReadAgain(At(30));
+  position.Advance(At(31), 1);
+  EXPECT_FALSE(position.MayReadAgain(At(20)));
+  position.Clear();
+  EXPECT_TRUE(position.MayReadAgain(At(20))) << "the backlog was read to its end";
+  EXPECT_TRUE(position.ReadAgain(At(30)));
+}
+
 using BacklogPositionDeathTest = ::testing::Test;
 
 TEST(BacklogPositionDeathTest, MovesOnlyForwardAndOnlyBehind) {
   BacklogPosition position;
   EXPECT_DEATH(position.Park(At(1)), "check failed");
-  EXPECT_DEATH(position.Advance(At(1)), "check failed");
+  EXPECT_DEATH(position.Advance(At(1), 1), "check failed");
   position.FallBehind(At(10));
-  EXPECT_DEATH(position.Advance(At(9)), "check failed");
+  EXPECT_DEATH(position.Advance(At(9), 1), "check failed");
 }
 
 }  // namespace
