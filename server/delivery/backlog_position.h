@@ -72,15 +72,18 @@ class BacklogPosition {
   // Notes that there is no rest.
   void ClearRest() { rest_.reset(); }
 
-  // Notes that everything below `place`, so many messages, has been read back. REQUIRES: behind.
-  void Advance(const storage::MessageKey& place, size_t messages) {
+  // Notes that everything below `place` has been read back. REQUIRES: behind.
+  void Advance(const storage::MessageKey& place) {
     DT_CHECK(behind_);
     DT_CHECK(place >= cursor_);
     cursor_ = place;
-    if (place <= read_before_) {
-      again_ += messages;
-    } else {
-      again_ -= std::min(again_, messages);
+  }
+  // Notes that the message at `place` was read, before Advance.
+  void CountRead(const storage::MessageKey& place) {
+    if (place < read_before_) {
+      ++again_;
+    } else if (again_ > 0) {
+      --again_;
     }
   }
 

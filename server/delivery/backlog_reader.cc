@@ -65,7 +65,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
   if (!page.ok()) return page.status();
   if (page->damaged) fill_->OnDamage(now, subscription);
   if (page->items.empty() && page->next.has_value()) {
-    subscription->backlog.Advance(*page->next, 0);
+    subscription->backlog.Advance(*page->next);
     turns_->ReadBack(subscription);
     return absl::OkStatus();
   }
@@ -79,7 +79,8 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
     return absl::OkStatus();
   }
   page->items.erase(later, page->items.end());
-  subscription->backlog.Advance(After(page->items.back().key), page->items.size());
+  for (const BacklogRef& item : page->items) subscription->backlog.CountRead(item.key);
+  subscription->backlog.Advance(After(page->items.back().key));
   std::erase_if(page->items, [this, subscription](const BacklogRef& item) {
     const bool locked = key_locks_->Held(item.key.id);
     if (locked) UnlistIfStale(item, subscription);

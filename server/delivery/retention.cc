@@ -189,7 +189,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       if (!GiveUpOneListed(now, item, subscription)) return false;
       if (too_many) ++subscription->given_up;
     }
-    if (moves) subscription->backlog.Advance(After(item.key), 1);
+    if (moves) subscription->backlog.Advance(After(item.key));
   }
   RecountIfMany(subscription);
   if (page->items.size() < limit.entries) return false;

@@ -26,7 +26,7 @@ TEST(BacklogPositionTest, FallsBehindToTheOldestPlace) {
 TEST(BacklogPositionTest, AdvancesAndCatchesUp) {
   BacklogPosition position;
   position.FallBehind(At(10));
-  position.Advance(At(40), 1);
+  position.Advance(At(40));
   EXPECT_EQ(position.cursor(), At(40));
   EXPECT_TRUE(position.Clear());
   EXPECT_FALSE(position.any());
@@ -65,20 +65,25 @@ TEST(BacklogPositionTest, ARestIsOnDiskInEachState) {
 
 TEST(BacklogPositionTest, ReadsAgainOnlyAsMuchAsItReadsForTheFirstTime) {
   BacklogPosition position;
+  // A message at each place.
+  const auto read = [&position](uint64_t from, uint64_t to) {
+    for (uint64_t at = from; at < to; ++at) position.CountRead(At(at));
+    position.Advance(At(to));
+  };
   position.FallBehind(At(10));
-  position.Advance(At(40), 30);
+  read(10, 40);
   EXPECT_TRUE(position.MayReadAgain(At(20))) << "nothing was read twice";
   EXPECT_FALSE(position.ReadAgain(At(20))) << "it was behind before";
   EXPECT_EQ(position.cursor(), At(20));
-  position.Advance(At(40), 20);
-  EXPECT_FALSE(position.MayReadAgain(At(39)));
-  EXPECT_TRUE(position.MayReadAgain(At(40))) << "it lies ahead";
-  position.Advance(At(50), 10);
+  read(20, 45);  // a page with both
+  EXPECT_FALSE(position.MayReadAgain(At(44)));
+  EXPECT_TRUE(position.MayReadAgain(At(45))) << "it lies ahead";
+  read(45, 59);
   EXPECT_FALSE(position.MayReadAgain(At(20)));
-  position.Advance(At(60), 10);
+  read(59, 60);
   EXPECT_TRUE(position.MayReadAgain(At(20)));
   position.ReadAgain(At(30));
-  position.Advance(At(31), 1);
+  read(30, 31);
   EXPECT_FALSE(position.MayReadAgain(At(20)));
   position.Clear();
   EXPECT_TRUE(position.MayReadAgain(At(20))) << "the backlog was read to its end";
@@ -90,9 +95,9 @@ using BacklogPositionDeathTest = ::testing::Test;
 TEST(BacklogPositionDeathTest, MovesOnlyForwardAndOnlyBehind) {
   BacklogPosition position;
   EXPECT_DEATH(position.Park(At(1)), "check failed");
-  EXPECT_DEATH(position.Advance(At(1), 1), "check failed");
+  EXPECT_DEATH(position.Advance(At(1)), "check failed");
   position.FallBehind(At(10));
-  EXPECT_DEATH(position.Advance(At(9), 1), "check failed");
+  EXPECT_DEATH(position.Advance(At(9)), "check failed");
 }
 
 }  // namespace
