@@ -215,8 +215,8 @@ TEST_F(StorageDamageTest, ADamagedEndAfterTheWitnessIsDroppedWithTrueWords) {
     fs::copy(dir(), damaged.path(), fs::copy_options::recursive);
     WriteFile(damaged.path() + log_name, one.log);
     fs::last_write_time(damaged.path() + "/witness",
-                        fs::file_time_type::clock::from_sys(
-                            std::chrono::sys_days(std::chrono::year(2026) / 1 / 2)));
+                        fs::file_time_type::clock::from_sys(std::chrono::sys_seconds(
+                            std::chrono::sys_days(std::chrono::year(2026) / 1 / 2))));
     std::string printed;
     bool perhaps_lost = false;
     const auto verify = [&] {
