@@ -37,6 +37,8 @@ type lease struct {
 	confirmed bool
 	// The server refused to extend the lease, or to take the report of its begin.
 	lost bool
+	// How many extensions are requested and not answered.
+	asked int32
 	// Ends the context of the handler. nil until a handler gets the delivery.
 	cancel context.CancelFunc
 }
@@ -81,6 +83,8 @@ type leaseKeeper struct {
 	asked map[string]*lease
 	// Leases whose report is not answered, by token. The server answers a report before the settlement of its lease.
 	reported map[string]*lease
+	// The server is older, and answers no report. Nothing more is reported.
+	noReports bool
 }
 
 func newLeaseKeeper(keepMax time.Duration) leaseKeeper {
@@ -147,6 +151,9 @@ func (k *leaseKeeper) ended(l *lease, now time.Time) bool {
 // nextCollect is now earlier than it was.
 func (k *leaseKeeper) begin(l *lease, now time.Time) (earlier bool) {
 	l.running, l.begun = true, l.age(now)
+	if k.noReports {
+		return false
+	}
 	if l.delivery.ConfirmBegun {
 		k.unconfirmed = append(k.unconfirmed, l)
 		return true
@@ -203,6 +210,7 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 			token := l.delivery.LeaseToken
 			request.Extend = append(request.Extend, &pb.ExtendLease{LeaseToken: token, Duration: durationpb.New(k.duration)})
 			k.asked[token] = l
+			l.asked++
 		}
 		k.remove(frame)
 		k.append(frame, now.Add(k.interval))
@@ -275,7 +283,25 @@ func (k *leaseKeeper) nextCollect(now time.Time) (next time.Time, ok bool) {
 }
 
 // onExtended: the server extended the lease.
-func (k *leaseKeeper) onExtended(token string) { delete(k.asked, token) }
+func (k *leaseKeeper) onExtended(token string) {
+	if l := k.asked[token]; l != nil {
+		k.onAnswer(l, token)
+	}
+}
+
+// onAnswer: the server answered one of the requests to extend the lease.
+func (k *leaseKeeper) onAnswer(l *lease, token string) {
+	if l.asked--; l.asked == 0 {
+		delete(k.asked, token)
+	}
+}
+
+// onSettled: the server confirmed a settlement.
+func (k *leaseKeeper) onSettled(token string) {
+	if k.reported[token] != nil {
+		k.noReports, k.unreported, k.reported = true, nil, nil
+	}
+}
 
 // onBegun: the server confirmed the report. It returns true if the delivery waits for that.
 func (k *leaseKeeper) onBegun(token string) (waits bool) {
@@ -292,16 +318,14 @@ func (k *leaseKeeper) onBegun(token string) (waits bool) {
 // and lost if the subscriber learns from it that the lease has ended. Neither is requested again.
 func (k *leaseKeeper) onRefused(token string) (known, lost bool) {
 	// The server handles the reports of a request before its extensions.
-	requests := k.reported
-	l := requests[token]
-	if l == nil {
-		requests = k.asked
-		l = requests[token]
-	}
-	if l == nil {
+	l := k.reported[token]
+	if l != nil {
+		delete(k.reported, token)
+	} else if l = k.asked[token]; l != nil {
+		k.onAnswer(l, token)
+	} else {
 		return false, false
 	}
-	delete(requests, token)
 	lost = !l.lost
 	l.lost = true
 	if l.cancel != nil {

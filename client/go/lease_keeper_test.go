@@ -83,6 +83,23 @@ func TestNoExtensionOfASettledOrLostLease(t *testing.T) {
 	}
 }
 
+// A server that is slow to answer is asked again after another third of the lease.
+func TestEachRefusalOfAnExtensionIsOneOfAnExtension(t *testing.T) {
+	start := time.Now()
+	k := newLeaseKeeper(time.Hour)
+	k.start(30 * time.Second)
+	k.begin(&k.add(deliveries(1), 1, start).leases[0], start)
+	for _, second := range []int{10, 20} {
+		k.collect(start.Add(time.Duration(second)*time.Second), 100, &pb.SubscribeRequest{})
+	}
+	k.onBegun("token0")
+	for _, want := range []bool{true, true, false} {
+		if known, _ := k.onRefused("token0"); known != want {
+			t.Fatalf("known: %v, not %v", known, want)
+		}
+	}
+}
+
 func TestWhenABeginIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string

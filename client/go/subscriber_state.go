@@ -224,6 +224,7 @@ func (s *subscriberState) confirm(response *pb.SubscribeResponse) {
 		return
 	}
 	for _, token := range response.Settled {
+		s.leases.onSettled(token)
 		if s.takeSkipped(token) {
 			continue
 		}
@@ -380,7 +381,7 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 	l.cancel()
 	s.counts.Delivered++
 	onStream := s.streamOpen && l.stream == s.stream
-	if settlement.kind == kindLeave && onStream && !l.reported {
+	if settlement.kind == kindLeave && onStream && !l.reported && !s.leases.noReports {
 		// Otherwise the server would take the message for one that has perhaps ended its process.
 		s.outgoing.Begun = append(s.outgoing.Begun, l.delivery.LeaseToken)
 		s.leases.onReport(l)

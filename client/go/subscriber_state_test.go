@@ -204,6 +204,25 @@ func TestADeliveryThatAHandlerLeavesIsReported(t *testing.T) {
 	}
 }
 
+// An older server answers no report. Then a refusal is one of the settlement.
+func TestReportsThatAnOlderServerDoesNotAnswerAreForgotten(t *testing.T) {
+	s := openState(2)
+	for _, answer := range []*pb.SubscribeResponse{
+		{Settled: []string{"token0"}}, {Refused: []*pb.SettleRefusal{{LeaseToken: "token1"}}}} {
+		work, _ := s.takeWork()
+		request, _, _ := s.tryWrite(time.Now().Add(time.Second))
+		s.settle(work, Ack())
+		s.tryWrite(time.Now())
+		s.onFrame(answer)
+		if len(s.leases.reported) != 0 || s.unconfirmed != 0 {
+			t.Fatalf("%v: %d reports and %d settlements are open", request, len(s.leases.reported), s.unconfirmed)
+		}
+	}
+	if c := s.getCounts(); c.Acked != 1 || c.Refused != 1 || c.LeasesLost != 0 {
+		t.Fatalf("%+v", c)
+	}
+}
+
 func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
 	for _, c := range []struct {
 		name     string
