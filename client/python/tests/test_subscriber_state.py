@@ -209,6 +209,19 @@ def test_a_refused_report_is_a_lost_lease_and_then_a_refused_settlement_is_refus
     assert (state.counts.leases_lost, state.counts.refused, state.counts.skipped) == (1, 1, 0)
 
 
+def test_reports_that_an_older_server_does_not_answer_are_forgotten() -> None:
+    state = opened()
+    state.on_frame(delivered("a", "b"))
+    for token, answer in [("a", pb.SubscribeResponse(settled=["a"])), ("b", refused("b"))]:
+        lease = take(state)
+        written(state, 1)
+        state.settle(lease, Settlement.ack())
+        assert written(state, 2) == {"ack": [token]}
+        state.on_frame(answer)
+        assert (len(state.leases._reported), len(state._unconfirmed)) == (0, 0)
+    assert (state.counts.acked, state.counts.refused, state.counts.leases_lost) == (1, 1, 0)
+
+
 def test_a_report_of_an_ended_stream_is_not_sent_on_the_next() -> None:
     state = opened()
     state.on_frame(delivered("a"))
@@ -237,6 +250,7 @@ def refuse(state: SubscriberState) -> None:
     # All of it before the handler's task goes on.
     ([confirm, SubscriberState.request_stop], False, 1, 0, {"release": ["a"]}),
     ([confirm, SubscriberState.end_stream], False, 1, 0, {}),
+    ([confirm, refuse], False, 1, 1, {}),
 ])
 def test_a_suspect_begins_when_the_server_has_confirmed_it(
         what: Any, begins: bool, skipped: int, lost: int, then: Any) -> None:

@@ -73,6 +73,8 @@ class LeaseKeeper:
         # Extensions and reports that the server has not answered.
         self._asked: dict[str, Lease] = {}
         self._reported: dict[str, Lease] = {}
+        # False: the server is older, and answers no report.
+        self._reports = True
 
     def start(self, duration: Duration) -> None:
         """The server opened a stream with leases of this length."""
@@ -89,6 +91,7 @@ class LeaseKeeper:
         self._left.clear()
         self._asked.clear()
         self._reported.clear()
+        self._reports = True
         self._interval = 0.0
 
     def add(self, deliveries: Sequence[pb.Delivery], stream: int, now: float) -> list[Lease]:
@@ -111,7 +114,7 @@ class LeaseKeeper:
         lease.begun = now
         if lease.delivery.confirm_begun:
             self._confirmable.append(lease)
-        else:
+        elif self._reports:
             self._unreported[lease] = None
 
     def leave(self, lease: Lease) -> None:
@@ -207,6 +210,14 @@ class LeaseKeeper:
 
     def on_begun(self, token: str) -> None:
         self._reported.pop(token, None)
+
+    def on_settled(self, token: str) -> None:
+        """The server answers the report of a token before its settlement."""
+        if token in self._reported:
+            self._reports = False
+            self._unreported.clear()
+            self._left.clear()
+            self._reported.clear()
 
     def on_refused(self, token: str) -> Lease | None:
         """The lease, if the server refused its report or its extension: it is lost. None: the refusal means a settlement,

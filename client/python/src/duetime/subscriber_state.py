@@ -141,6 +141,7 @@ class SubscriberState:
             self.leases.on_extended(token)
         self.counts.extended += len(response.extended)
         for token in response.settled:
+            self.leases.on_settled(token)
             kind = self._unconfirmed.pop(token, None)
             if kind is not None:
                 name = _CONFIRMED[kind]
@@ -225,7 +226,7 @@ class SubscriberState:
         """Waits until the server knows that the handler begins. False: the handler must not begin."""
         while self._confirming.get(lease.delivery.lease_token) is lease:
             await self.wait_change(None)
-        if not lease.released and (self.stopping or not self.open or lease.stream != self._stream):
+        if not lease.released and (lease.lost or self.stopping or not self.open or lease.stream != self._stream):
             self._skip(lease)
         if lease.released:
             self._free_handler()
