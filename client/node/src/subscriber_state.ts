@@ -91,6 +91,8 @@ export class SubscriberState {
   private readonly unreported = new Map<string, number>();
   // Reports that the server has not answered, by lease token. 'refused': the lease is known to be lost.
   private readonly reported = new Map<string, 'sent' | 'refused'>();
+  // False: the server is older, and answers no report.
+  private reports = true;
   // Deliveries that have a handler, which is not called before the server confirms the report.
   private readonly confirming = new Map<string, Work>();
   private confirmed: Work[] = [];
@@ -113,6 +115,7 @@ export class SubscriberState {
     ++this.stream;
     this.open = true;
     this.draining = false;
+    this.reports = true;
     this.requestMax = Infinity;
   }
 
@@ -178,7 +181,7 @@ export class SubscriberState {
       this.leases.begin(token, now);
       const work = { delivery, stream: this.stream };
       if (!delivery.confirmBegun) {
-        this.unreported.set(token, now);
+        if (this.reports) this.unreported.set(token, now);
         return work;
       }
       this.confirming.set(token, work);
@@ -273,7 +276,13 @@ export class SubscriberState {
   }
 
   private onSettled(token: string): void {
-    this.reported.delete(token);
+    // The server answers a report before the settlement.
+    if (this.reported.has(token)) {
+      this.reports = false;
+      this.unreported.clear();
+      this.reported.clear();
+      this.outgoing.begun = [];
+    }
     if (this.released.delete(token)) return;
     const kind = this.unconfirmed.get(token);
     if (!this.unconfirmed.delete(token)) return;

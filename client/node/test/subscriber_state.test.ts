@@ -215,6 +215,21 @@ test('a refused report is a lost lease, also when an extension or a settlement f
   }
 });
 
+test('reports that an older server does not answer are forgotten', () => {
+  const state = withExtendMax(3_600_000, 2);
+  for (const answer of [response({ settled: ['t0'] }), lost('t1')]) {
+    const work = state.takeWork(0)!;
+    takeRequest(state, 500);
+    state.settle(work, Settlement.ack());
+    takeRequest(state, 500);
+    state.onResponse(answer, 500);
+    assert.ok(state.answered);
+  }
+  assert.deepEqual([state.counts.acked, state.counts.refused, state.counts.leasesLost], [1, 1, 0]);
+  state.requestStop();
+  assert.ok(state.answered && state.clean);
+});
+
 test('a handler is called after the confirmation, if the delivery asks for it', () => {
   const begin = (): SubscriberState => {
     const state = new SubscriberState(1, 3_600_000, () => undefined);

@@ -90,6 +90,8 @@ final class SubscriberState {
   private final Map<String, Long> unreported = new LinkedHashMap<>();
   // Reports that the server has not answered, by token. True: the lease is known to be lost.
   private final Map<String, Boolean> reported = new HashMap<>();
+  // False: the server is older, and answers no report.
+  private boolean reports = true;
   // Reports to send at once: of deliveries that ask for a confirmation, and of those that a handler has left.
   private final Deque<String> reportNow = new ArrayDeque<>();
   // Deliveries whose handler is not called before the server confirms the report; and the confirmed.
@@ -147,6 +149,7 @@ final class SubscriberState {
       readEnded = false;
       draining = false;
       halfClosed = false;
+      reports = true;
       requestMax = Integer.MAX_VALUE;
       lastFrame = clock.getAsLong();
       return stream;
@@ -337,7 +340,13 @@ final class SubscriberState {
     for (String token : response.getBegunList()) onBegun(token);
     if (response.getSettledCount() == 0 && response.getRefusedCount() == 0) return;
     for (String token : response.getSettledList()) {
-      reported.remove(token);
+      // The server answers a report before the settlement.
+      if (reported.containsKey(token)) {
+        reports = false;
+        unreported.clear();
+        reported.clear();
+        reportNow.clear();
+      }
       if (skippedTokens.remove(token)) continue;
       Settlement.Kind kind = unconfirmed.remove(token);
       if (kind == null) continue;
@@ -454,6 +463,7 @@ final class SubscriberState {
         busyHandlers++;
         leases.begin(token, now);
         if (!work.delivery.proto().getConfirmBegun()) {
+          if (!reports) return work;
           unreported.put(token, now);
           lastBegin = now;
           if (wakeAt - now > REPORT_ALONE_NANOS) taskReady.signal();

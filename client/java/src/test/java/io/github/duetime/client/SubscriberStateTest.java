@@ -225,6 +225,22 @@ class SubscriberStateTest {
     }
   }
 
+  @Test
+  void reportsThatAnOlderServerDoesNotAnswerAreForgotten() throws Exception {
+    openStream(1);
+    deliver("a", "b");
+    for (String token : List.of("a", "b")) {
+      Work work = takenAt(0);
+      writtenAt(100);
+      state.settle(work, Settlement.ack());
+      written();
+      if (token.equals("a")) answer(response -> response.addSettled("a"));
+      if (token.equals("b")) refuse("b");
+    }
+    assertTrue(state.awaitConfirmed(Duration.ZERO));
+    assertEquals(List.of(1L, 1L, 0L), List.of(state.counts().acked(), state.counts().refused(), state.counts().leasesLost()));
+  }
+
   /** A stream whose only handler waits for the confirmation of "asks", with "next" behind it. */
   private void openStreamThatConfirms() {
     openStream(1);
