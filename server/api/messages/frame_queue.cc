@@ -119,9 +119,10 @@ size_t FrameQueue::Fill(base::Now now, v1::SubscribeResponse* response,
 
 size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
   // Confirmations leave no room for deliveries only if there are tens of thousands of them.
-  size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
+  // The settlement of a token is its last request, and its confirmation overtakes no earlier one.
+  size_t bytes = MoveTokens(kFrameBytesMax, &begun_, response->mutable_begun());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
-  bytes += MoveTokens(kFrameBytesMax - bytes, &begun_, response->mutable_begun());
+  bytes += MoveTokens(kFrameBytesMax - bytes, &settled_, response->mutable_settled());
   size_t refused = 0;
   for (; refused < refused_.size() && bytes < kFrameBytesMax; ++refused) {
     auto& [token, reason] = refused_[refused];

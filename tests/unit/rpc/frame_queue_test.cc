@@ -125,6 +125,18 @@ TEST_F(FrameQueueTest, ConfirmationsHaveTheLimitToo) {
   EXPECT_EQ(refused, kTokens);
 }
 
+// A client matches the answers of a token to its requests by their order.
+TEST_F(FrameQueueTest, NoConfirmationOvertakesAnEarlierOneOfTheSameToken) {
+  constexpr protocol::LeaseToken kToken{1};
+  queue_.AddBegun(kToken);
+  queue_.AddExtended(kToken);
+  for (size_t i = 0; i < 30'000; ++i) queue_.AddSettled(kToken);
+  Fill();
+  EXPECT_EQ(response_.begun_size(), 1);
+  EXPECT_EQ(response_.extended_size(), 1);
+  EXPECT_FALSE(queue_.empty());
+}
+
 TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
   queue_.AddDeliveries(kAtStart, Deliveries(1, 3, 1'000));
   base::Now later = kAtStart;
