@@ -37,6 +37,7 @@ void LeaseKeeper::Clear() {
   lost_.clear();
   interval_ = std::chrono::nanoseconds(0);
   extends_ = false;
+  reports_ = true;
 }
 
 // ---- Deliveries that wait
@@ -104,7 +105,7 @@ bool LeaseKeeper::End(int handler) {
   if (running.frame == nullptr) return true;
   if (!lost_.empty()) lost_.erase(running.delivery().lease_token());
   running.frame = nullptr;
-  return running.reported;
+  return running.reported || !reports_;
 }
 
 // ---- Requests
@@ -186,7 +187,7 @@ LeaseKeeper::SteadyTime LeaseKeeper::ExtensionDue(const Running& running) const 
 }
 
 LeaseKeeper::SteadyTime LeaseKeeper::ReportDue(const Running& running, bool sends) const {
-  if (running.frame == nullptr || running.reported) return kNever;
+  if (running.frame == nullptr || running.reported || !reports_) return kNever;
   if (IsLost(running.delivery().lease_token())) return kNever;
   if (running.delivery().confirm_begun()) return running.begun;
   return running.begun + (sends ? kReportAfter : kReportAlone);
@@ -219,6 +220,10 @@ void LeaseKeeper::OnBegun(const std::string& lease_token) {
       running.confirmed = true;
     }
   }
+}
+
+void LeaseKeeper::OnSettled(const std::string& lease_token) {
+  if (!asked_.empty() && asked_.erase(lease_token) > 0) reports_ = false;
 }
 
 bool LeaseKeeper::OnRefused(const std::string& lease_token) {

@@ -85,7 +85,7 @@ class LeaseKeeper {
   // Whether the server has confirmed the report. REQUIRES: the handler has a delivery.
   Confirmation ConfirmationOf(int handler) const;
   // The handler has returned, or the stream of its delivery has ended. Returns false if the
-  // delivery ran and was not reported.
+  // delivery ran and was not reported, although the server takes reports.
   bool End(int handler);
 
   // ---- Requests
@@ -105,6 +105,9 @@ class LeaseKeeper {
   void OnExtended(const std::string& lease_token);
   // The server confirmed the report.
   void OnBegun(const std::string& lease_token);
+  // The server confirmed a settlement. It answers a report before, unless it is older and answers
+  // none: then nothing more is reported.
+  void OnSettled(const std::string& lease_token);
   // The server refused a request for this lease. Returns true if it refused an extension or a
   // report, so that the lease is lost.
   bool OnRefused(const std::string& lease_token);
@@ -154,6 +157,8 @@ class LeaseKeeper {
   std::vector<Running> running_;
   // A handler has begun since the last NextCollect.
   bool begins_ = false;
+  // False: the server is older, and answers no report.
+  bool reports_ = true;
   // How many extensions and reports of a lease are not answered.
   std::unordered_map<std::string, int> asked_;
   // Unsettled deliveries whose extension or report was refused.

@@ -207,6 +207,7 @@ void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
   if (!response.begun().empty() || !response.refused().empty()) changed_.NotifyAll();
   if (response.settled().empty() && response.refused().empty()) return;
   for (const std::string& token : response.settled()) {
+    leases_.OnSettled(token);
     if (!skipped_.empty() && skipped_.erase(token) > 0) continue;
     --unconfirmed_;
     const auto kind = not_acks_.empty() ? not_acks_.end() : not_acks_.find(token);

@@ -112,6 +112,21 @@ TEST_F(LeaseKeeperTest, ALostLeaseIsNotAskedForAgain) {
   EXPECT_EQ(Collect(2 * kInterval), Tokens{"2"});
 }
 
+TEST_F(LeaseKeeperTest, AnOlderServerGetsNoReportAfterOneWithoutAnswer) {
+  Frame frame = MakeFrame(1, 2);
+  keeper_.Add(&frame, zero_);
+  for (const int reports : {1, 0}) {
+    const int index = 1 - reports;
+    ASSERT_EQ(keeper_.Take(0, &frame, index, zero_), LeaseKeeper::Taken::kYes);
+    v1::SubscribeRequest request;
+    keeper_.Collect(zero_ + milliseconds(20), /*sends=*/true, 100, &request);
+    EXPECT_EQ(request.begun_size(), reports);
+    EXPECT_TRUE(keeper_.End(0));
+    if (reports > 0) keeper_.OnSettled("1");
+  }
+  EXPECT_FALSE(keeper_.OnRefused("2")) << "it is about the settlement";
+}
+
 TEST_F(LeaseKeeperTest, DoesNothingWithoutALeaseOrAStream) {
   Frame frame = MakeFrame(1, 1);
   keeper_.Add(&frame, zero_);
