@@ -49,7 +49,10 @@ absl::Status WriteTo(int fd, const std::string& path, absl::string_view bytes) {
 }
 
 absl::Status WriteToStdout(absl::string_view bytes) {
-  return Print(bytes) ? absl::OkStatus() : base::OutputStatus();
+  if (Print(bytes)) return absl::OkStatus();
+  // A line of its own, because a pipe without a reader ends the tool in silence.
+  return absl::DataLossError(
+      absl::StrCat("the backup is incomplete: ", base::OutputStatus().message()));
 }
 
 absl::Status SyncPath(const std::string& path) {

@@ -156,7 +156,8 @@ void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
   BacklogEntry record = MovePlace(index, place_ms);
   // A subscriber may receive the entry from memory without a new record.
   record.maybe_delivered = true;
-  const PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = (*table_)[index];
+  entry.listed_as_delivered = !entry.maybe_delivered;
   Add({.place = entry.place(),
        .due_ms = entry.due_ms,
        .subscription = entry.subscription,
@@ -192,8 +193,11 @@ void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
   const MessageKey place = entry.place();
   subscription->order.AddToRest(ordering_key, place);
   subscription->backlog.AddToRest(place);
-  // An entry that is listed and does not hold the low watermark has a committed listing.
-  if (!entry.spilled || entry.held) return Forget(index, place.due_ms, /*rest=*/true);
+  // An entry that is listed and does not hold the low watermark has a committed listing. Nobody knows
+  // better than that when the entry has left memory.
+  if (!entry.spilled || entry.held || entry.listed_as_delivered) {
+    return Forget(index, place.due_ms, /*rest=*/true);
+  }
   if (entry.attempts > 0) subscription->forgot_delivered = true;
   if (subscription->bounded()) subscription->listed.Returned(place);
   states_->Remove(index);
@@ -226,6 +230,7 @@ BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
   if (entry.listed_ms != place_ms) Unlist(index);
   entry.listed_ms = place_ms;
   entry.spilled = true;
+  entry.listed_as_delivered = false;
   return {.attempts = entry.attempts,
           .bytes = entry.bytes,
           .maybe_delivered = entry.maybe_delivered,

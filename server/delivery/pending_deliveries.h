@@ -118,6 +118,8 @@ struct PendingDelivery {
   EntryState state = EntryState::kFree;
   // A backlog record exists, or is in a batch that is not committed yet.
   bool spilled = false;
+  // That record says "maybe delivered" only because the entry stayed in memory (Backlog::List).
+  bool listed_as_delivered = false;
   // An earlier run of the server may have delivered it.
   bool maybe_delivered = false;
   // Holds the low watermark back.

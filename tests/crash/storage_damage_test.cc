@@ -243,6 +243,7 @@ TEST_F(StorageDamageTest, ADamagedEndAfterTheWitnessIsDroppedWithTrueWords) {
       EXPECT_THAT(text, Not(HasSubstr("no acknowledged record")));
     }
     ASSERT_TRUE((*store)->Close().ok());
+    store->reset();
     ASSERT_TRUE(verify().ok()) << printed;
     EXPECT_FALSE(perhaps_lost);
   }

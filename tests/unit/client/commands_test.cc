@@ -179,7 +179,7 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
   EXPECT_EQ(result.code, kDone) << result.err;
   EXPECT_TRUE(IsProto(start.start(),
                       "topic: 't' subscription: 'billing' client_id: 'duetime subscribe' "
-                      "max_deliveries: 30 lease_duration { seconds: 5 }"));
+                      "max_deliveries: 30 lease_duration { seconds: 5 } reports_begun: true"));
   EXPECT_EQ(ReadLines<v1::Delivery>(result.out).size(), 30u);
   EXPECT_EQ(dead_letters, 30);
   EXPECT_THAT(result.err, HasSubstr("\"received\":30"));
