@@ -274,7 +274,9 @@ Ask ConcurrentCalls::NewAsk(bool) {
   }
   if (!Chance(45)) {
     ask.topic = TopicId{static_cast<uint32_t>(1 + Random(kTopics))};
-    if (Chance(ordered_percent_)) {
+    // A message that cannot be read holds its ordering key until the repair.
+    const bool may_be_damaged = damages_ && static_cast<uint32_t>(ask.topic) <= kByUse;
+    if (!may_be_damaged && Chance(ordered_percent_)) {
       ask.ordering_key = absl::StrCat("order-", Random(2));
     }
     return ask;
