@@ -193,8 +193,8 @@ void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
   const MessageKey place = entry.place();
   subscription->order.AddToRest(ordering_key, place);
   subscription->backlog.AddToRest(place);
-  // An entry that is listed and does not hold the low watermark has a committed listing. Nobody knows
-  // better than that when the entry has left memory.
+  // An entry that is listed and does not hold the low watermark has a committed listing. Nobody
+  // knows better than that when the entry has left memory.
   if (!entry.spilled || entry.held || entry.listed_as_delivered) {
     return Forget(index, place.due_ms, /*rest=*/true);
   }

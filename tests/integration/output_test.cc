@@ -284,6 +284,7 @@ TEST_F(OutputOfServerTest, AClosedStreamIsNoFileOfTheDaemon) {
   for (const std::string& word : server_->CommandLine()) absl::StrAppend(&line, " '", word, "'");
   Subprocess daemon({"/bin/sh", "-c", line + " <&- >&- 2>&-"}, directory_.Join("log"));
   Connect();
+  while (daemon.running() && !server_->IsServing(channel_.get())) daemon.Wait(Millis(20));
   MustSchedule("t", Millis(3'600'000));
   for (const char* stream : {"/0", "/1", "/2"}) {
     EXPECT_EQ(std::filesystem::read_symlink(absl::StrCat("/proc/", daemon.pid(), "/fd", stream)),

@@ -82,10 +82,10 @@ class ServerProcess {
 
   // A new connection to the Unix socket.
   std::shared_ptr<grpc::Channel> Connect() const;
+  bool IsServing(grpc::Channel* channel) const;
 
  private:
   void MakeCells();
-  bool IsServing(grpc::Channel* channel) const;
   void ReadPorts();
 
   Options options_;
