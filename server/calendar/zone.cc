@@ -23,7 +23,7 @@ namespace {
 
 // The tz database that abseil reads: it follows the environment.
 std::string Database() {
-  const char* const named = std::getenv("TZDIR");
+  const char* const named = std::getenv("TZDIR");  // NOLINT(concurrency-mt-unsafe): nothing sets it
   return named == nullptr || *named == '\0' ? "/usr/share/zoneinfo" : named;
 }
 // The longest name in the database has 32 characters.

@@ -151,6 +151,11 @@ std::vector<Knob> NetworkKnobs() {
           "access_file, tokens_file and tls_client_ca, any client that reaches one can read, "
           "cancel and settle every message.",
           [](auto& c) { return &c.server.insecure_nonloopback; }),
+  };
+}
+
+std::vector<Knob> ConnectionKnobs() {
+  return {
       Number("connections_max", kNetwork, Unit::kCount, {1, 1'000'000},
              "Maximum number of connections. More are closed at once. At most half of the limit of "
              "open files.",
@@ -499,9 +504,9 @@ std::span<const Knob> Knobs() {
   static const std::vector<Knob> knobs = [] {
     std::vector<Knob> all;
     for (const std::vector<Knob>& part :
-         {StorageKnobs(), NetworkKnobs(), AccessKnobs(), RequestKnobs(), PipelineKnobs(),
-          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), CellKnobs(), GatewayKnobs(),
-          OtherKnobs()}) {
+         {StorageKnobs(), NetworkKnobs(), ConnectionKnobs(), AccessKnobs(), RequestKnobs(),
+          PipelineKnobs(), DeliveryKnobs(), MessageKnobs(), PacingKnobs(), CellKnobs(),
+          GatewayKnobs(), OtherKnobs()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -177,7 +177,7 @@ void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
 
 void ConcurrentCalls::DrainAroundDamage() {
   if (!StillLeads() || fault_expected_) Crash();
-  while (!StillLeads()) Crash();
+  while (ok() && !StillLeads()) Crash();
   StopAll(/*check_bounds=*/false);
   AttachAll();
   RunUntil([this] { return contract_.FindLost().empty(); });
@@ -195,7 +195,7 @@ void ConcurrentCalls::Drain() {
   // At times no crash comes first, so that every call must be answered.
   if (!StillLeads() || fault_expected_ || Chance(50)) Crash();
   // In a cell, another member may have begun to lead by then.
-  while (!StillLeads()) Crash();
+  while (ok() && !StillLeads()) Crash();
   StopAll(/*check_bounds=*/true);
   AttachAll();
   RunUntil([this] { return NothingInMemory() && NothingStored(); });
