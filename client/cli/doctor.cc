@@ -28,7 +28,7 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// So many topics are looked at, and so many messages of each.
+// doctor looks at this many topics, and at this many messages of each.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOffsetReads = 3;

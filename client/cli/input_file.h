@@ -50,7 +50,7 @@ class InputFile {
   // Reads the next bytes into the empty buffer. Returns false at the end, and after an error.
   bool Fill();
 
-  // What is read and is in no line yet: buffer_[begin_, end_).
+  // The bytes that were read and are not part of a line yet: buffer_[begin_, end_).
   std::array<char, 1 << 16> buffer_{};
   size_t begin_ = 0;
   size_t end_ = 0;

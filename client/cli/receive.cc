@@ -209,14 +209,14 @@ ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullReq
     const bool printed =
         Print(settings.json ? JsonLine(delivery) : absl::StrCat(token, "  ", text));
     if (printed && !input.Has("--ack")) continue;
-    // Others get what was not written.
+    // Another subscriber gets a message that was not written.
     AddSettlement(token, printed ? Settlement::Ack() : Settlement::Release(), &settle);
     tokens.push_back(token);
   }
   return tokens.empty() ? kDone : Settle(settings, settle, tokens, /*refused_only=*/true, client);
 }
 
-// The call creates the topic, so who has mistyped its name should know before.
+// The call creates the topic, so a user who mistyped the name must see that before.
 void WarnOfSimilarTopic(const std::string& name, client::AdminClient* client) {
   // Short names resemble each other by chance.
   constexpr size_t kNameBytesMin = 4;

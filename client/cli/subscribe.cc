@@ -37,7 +37,8 @@ class Printer {
                              : DeliveryText(delivery, absl::Now(), settings_.zone))) {
       return settlement_;
     }
-    // Others get what was not written. The signal wakes RunSubscribe, which ends the command.
+    // Another subscriber gets the message that was not written. The signal wakes RunSubscribe,
+    // which ends the command.
     kill(getpid(), SIGTERM);
     return client::Settlement::Release();
   }

@@ -32,8 +32,8 @@ size_t CharacterBytes(const std::string& text, size_t at) {
   const int first = byte(at);
   if (first < 0x80) return 1;
   const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  // The range of the second byte leaves out what a shorter form can say, surrogates, and what is
-  // beyond Unicode.
+  // The range of the second byte excludes characters that have a shorter form, surrogates, and what
+  // is beyond Unicode.
   const int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (first < 0xC2 || first > 0xF4 || byte(at + 1) < least || byte(at + 1) > most) return 0;

@@ -50,18 +50,6 @@ Expiry::Expiry(const DeliveryParts& parts)
   DT_CHECK(AllSet(subscriptions_, states_, ends_, dead_letters_, backlog_reader_));
 }
 
-std::optional<MessageRecord> Expiry::HeadOf(absl::string_view record, uint8_t flags) {
-  storage::MessageHeader header;
-  absl::string_view head;
-  if (!storage::DecodeMessageHeader(record, &header).ok() || (header.flags & flags) == 0 ||
-      !storage::MessageHead(record, &head).ok()) {
-    return std::nullopt;
-  }
-  std::optional<MessageRecord> decoded(std::in_place);
-  if (!storage::DecodeMessageHead(head, &*decoded).ok()) return std::nullopt;
-  return decoded;
-}
-
 bool Expiry::Expired(base::Now now, const MessageRecord& head) {
   return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;
 }
@@ -124,7 +112,7 @@ std::optional<LatePolicy> Expiry::PolicyOf(base::Now now, const MessageKey& key,
   // A damaged or stale message is for the part that delivers it.
   if (!record.ok() || !record->has_value()) return std::nullopt;
   *bytes = **std::move(record);
-  const auto head = HeadOf(*bytes, MessageFlags::kExpires);
+  const auto head = StoreReader::HeadOf(*bytes, MessageFlags::kExpires);
   if (!head.has_value() || !Expired(now, *head) || head->late_policy == LatePolicy::kDeliver) {
     return std::nullopt;
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/delivery/delivery_parts.h"
@@ -35,8 +34,6 @@ class Expiry {
 
   explicit Expiry(const DeliveryParts& parts);
 
-  // Decodes the record without its payload if it has one of these flags and is not damaged.
-  static std::optional<storage::MessageRecord> HeadOf(absl::string_view record, uint8_t flags);
   static bool Expired(base::Now now, const storage::MessageRecord& head);
 
   // Ends the expired message for the entry's subscription as the policy says. False if it is to be

@@ -13,6 +13,7 @@
 #include "server/delivery/pacing.h"
 #include "server/delivery/retention.h"
 #include "server/delivery/retries.h"
+#include "server/delivery/store_reader.h"
 #include "server/delivery/streams.h"
 
 namespace duetime::delivery {
@@ -246,7 +247,7 @@ bool HandOut::WaitForOrder(EntryIndex index, uint64_t ordering_key) {
 
 HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_view record) {
   const std::optional<MessageRecord> head =
-      Expiry::HeadOf(record, MessageFlags::kExpires | MessageFlags::kOrdered);
+      StoreReader::HeadOf(record, MessageFlags::kExpires | MessageFlags::kOrdered);
   Verdict verdict = Judge(now, (*table_)[index], head, Verdict::kTooOld);
   while (verdict != Verdict::kLease && !CarryOut(now, index, verdict, head)) {
     const auto next = static_cast<Verdict>(static_cast<uint8_t>(verdict) + 1);

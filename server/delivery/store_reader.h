@@ -85,12 +85,23 @@ class StoreReader {
   // read.
   std::string OrderingKey(const storage::MessageKey& key) {
     const auto record = Record(key);
+    if (!record.ok() || !record->has_value()) return "";
+    const auto head = HeadOf(**record, storage::MessageFlags::kOrdered);
+    return head.has_value() ? std::string(head->ordering_key) : "";
+  }
+
+  // The record without its payload, if it has one of these flags and is not damaged. It refers to
+  // the bytes of `record`.
+  static std::optional<storage::MessageRecord> HeadOf(absl::string_view record, uint8_t flags) {
+    storage::MessageHeader header;
     absl::string_view head;
-    storage::MessageRecord decoded;
-    const bool read = record.ok() && record->has_value() &&
-                      storage::MessageHead(**record, &head).ok() &&
-                      storage::DecodeMessageHead(head, &decoded).ok();
-    return read ? std::string(decoded.ordering_key) : "";
+    if (!storage::DecodeMessageHeader(record, &header).ok() || (header.flags & flags) == 0 ||
+        !storage::MessageHead(record, &head).ok()) {
+      return std::nullopt;
+    }
+    std::optional<storage::MessageRecord> decoded(std::in_place);
+    if (!storage::DecodeMessageHead(head, &*decoded).ok()) return std::nullopt;
+    return decoded;
   }
 
   absl::StatusOr<ProgressRows> Progress(const storage::MessageKey& key) {
