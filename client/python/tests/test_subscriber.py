@@ -6,10 +6,12 @@ import sys
 from datetime import timedelta
 from typing import Any, cast
 
+import grpc
 import pytest
 from fake import FakeStream
+from fake_server import fake_server
 
-from duetime import AsyncSubscriber, Settlement, SubscriberOptions, errors, pb
+from duetime import AsyncClient, AsyncSubscriber, Backoff, Options, Settlement, SubscriberOptions, errors, pb
 from duetime.connection import Connection
 
 
@@ -57,3 +59,18 @@ def test_an_invalid_option_raises_at_once(options: Any) -> None:
         AsyncSubscriber(cast(Connection, FakeStream()), SubscriberOptions("t", **options), plain)
     with pytest.raises((errors.InvalidArgument, ValueError)):
         asyncio.run(start())
+
+
+def test_a_refusal_is_told_although_grpc_may_lose_it_while_a_request_is_written() -> None:
+    def refuse(_: str, __: Any, context: Any) -> Any:
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "no")
+
+    async def run(address: str) -> None:
+        hour = timedelta(hours=1)
+        async with AsyncClient(Options(server=address)) as client:
+            for _ in range(20):
+                subscriber = client.subscribe("t", plain, backoff=Backoff(hour, hour))
+                with pytest.raises(errors.PermissionDenied):
+                    await asyncio.wait_for(subscriber.wait(), 20)
+    with fake_server(refuse) as address:
+        asyncio.run(run(address))

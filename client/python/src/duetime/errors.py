@@ -110,9 +110,17 @@ class Unauthenticated(DuetimeError):
 _BY_NUMBER: dict[int, type[DuetimeError]] = {one.code.value[0]: one for one in DuetimeError.__subclasses__()}
 
 
+#: The reason of an error that stands for the server's, which gRPC has lost.
+STATUS_LOST = "STATUS_LOST"
+
+
 def from_rpc(error: grpc.RpcError) -> DuetimeError:
     """The error of a call."""
     call: Any = error
+    if call.code() is grpc.StatusCode.INTERNAL and call.details() == "Internal error from Core":
+        # When the server ends a stream while a request is being written, grpc.aio often reports the failed write in place of
+        # the server's status. Nothing is known but that the stream has ended.
+        return Unavailable("the server ended the stream, and gRPC has lost its status", reason=STATUS_LOST)
     status = status_pb2.Status()
     for key, value in call.trailing_metadata() or ():
         if key == "grpc-status-details-bin":

@@ -62,6 +62,9 @@ class SubscriberOptions:
 #: Seconds after which a stream that has not opened, and has no error, is logged.
 _PATIENCE = 5.0
 
+#: The most streams in a row whose status is lost before the subscriber waits as after any other error.
+_LOST_MAX = 20
+
 # Errors about the request itself. Others may pass: a restart, a full table, a broken connection.
 _PERMANENT = (errors.InvalidArgument, errors.NotFound, errors.AlreadyExists, errors.PermissionDenied, errors.Unauthenticated,
               errors.FailedPrecondition, errors.OutOfRange, errors.Unimplemented)
@@ -174,6 +177,7 @@ class AsyncSubscriber:
 
     async def _run(self) -> None:
         waits = Waits(self._options.backoff)
+        lost = 0  # streams in a row
         try:
             while not self._state.stopping:
                 opened = time.monotonic()
@@ -190,8 +194,10 @@ class AsyncSubscriber:
                     waits.reset()
                 if self._options.on_disconnect is not None:
                     call_back("on_disconnect", self._options.on_disconnect, error)
+                lost = lost + 1 if error is not None and error.reason == errors.STATUS_LOST else 0
                 wait = LEADER_PAUSE
-                if not self._connection.refused_by_standby(error):
+                # The next stream may tell what the server's status was.
+                if not self._connection.refused_by_standby(error) and not 0 < lost <= _LOST_MAX:
                     wait = waits.next(error.retry_delay if error is not None else None)
                 end = time.monotonic() + wait
                 while not self._state.stopping and time.monotonic() < end:
