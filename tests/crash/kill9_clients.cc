@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/cpp/channel.h"
+#include "duetime/v1/admin.grpc.pb.h"
 #include "tests/crash/call_outcome.h"
 
 namespace duetime::crash {
