@@ -18,6 +18,7 @@ from google.protobuf import message_factory
 from google.protobuf.message import Message
 
 from duetime import cell, errors, fork
+from duetime.retry_budget import RetryBudget
 from duetime.v1 import admin_pb2, messages_pb2
 
 _Response = TypeVar("_Response", bound=Message)
@@ -83,8 +84,8 @@ class Options:
     token: str | None = None
     #: Limits each call, with its repeats.
     timeout: timedelta = timedelta(seconds=10)
-    #: The most tries of a call that may be repeated.
-    attempts_max: int = 4
+    #: The most tries of a call that may be repeated. 0: only the timeout ends the tries.
+    attempts_max: int = 0
     backoff: Backoff = Backoff()
 
 
@@ -102,6 +103,7 @@ class Connection:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._closed = False
+        self._budget = RetryBudget(time.monotonic())
         if (options.tls_cert is None) != (options.tls_key is None):
             raise errors.InvalidArgument("a TLS certificate and its key go together: one is missing")
         for name in ("tls_ca", "tls_cert", "tls_key"):
@@ -183,11 +185,16 @@ class Connection:
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
         waits = Waits(self.options.backoff)
         tries = 0
+        took_token = False
+        self._budget.begin_call(time.monotonic())
         while True:
             tries += 1
             try:
                 method = await self._unary_method(name, kind, end)
-                return await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata), tries
+                answer = await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata)
+                if took_token:
+                    self._budget.give_back(time.monotonic())
+                return answer, tries
             except grpc.aio.AioRpcError as error:
                 failure = errors.from_rpc(error)
             except asyncio.CancelledError:
@@ -196,14 +203,17 @@ class Connection:
                     raise
                 raise errors.Cancelled("the client was closed during the call") from None
             if self.refused_by_standby(failure):
+                # This try changed nothing, and its repeat follows a hint of the server, so neither counts.
                 tries -= 1
-                wait, again = cell.LEADER_PAUSE, True
-            else:
-                wait = waits.next(failure.retry_delay)
-                again = repeat and isinstance(failure, errors.Unavailable) and tries < self.options.attempts_max
-            if not again or time.monotonic() + wait >= end:
+                took_token = False
+                await _pause(cell.LEADER_PAUSE, end, failure)
+                continue
+            if not repeat or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
                 raise failure
-            await asyncio.sleep(wait)
+            await _pause(waits.next(failure.retry_delay), end, failure)
+            while not self._budget.take(time.monotonic()):
+                await _pause(waits.next(None), end, failure)
+            took_token = True
 
     async def pages(self, name: str, request: Any, kind: type[Message], field: str) -> AsyncIterator[list[Any]]:
         """The pages of a list, from that of the request on."""
@@ -218,6 +228,13 @@ class Connection:
             if page.next_page_token == following.page_token:
                 raise errors.Internal("the server named a page as the one after itself")
             following.page_token = page.next_page_token
+
+
+async def _pause(wait: float, end: float, failure: errors.DuetimeError) -> None:
+    """Waits before the next try. Raises the failure of the last one at once if the wait would pass the end of the time."""
+    if time.monotonic() + wait >= end:
+        raise failure
+    await asyncio.sleep(wait)
 
 
 def require_type(name: str, request: object) -> None:
