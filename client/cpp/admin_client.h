@@ -54,7 +54,7 @@ class AdminClient {
   absl::StatusOr<v1::CheckAccessResponse> CheckAccess(const v1::CheckAccessRequest& request);
 
   // ---- Backups. StartBackup is not tried again: a lost answer leaves a backup that ends by
-  // itself.
+  // itself. EndBackup is not tried again, as DeleteTopic.
   absl::StatusOr<v1::Backup> StartBackup(const v1::StartBackupRequest& request);
   absl::StatusOr<v1::ReadBackupResponse> ReadBackup(const v1::ReadBackupRequest& request);
   absl::StatusOr<v1::EndBackupResponse> EndBackup(const v1::EndBackupRequest& request);

@@ -110,7 +110,7 @@ func (c *Client) Forecast(ctx context.Context, request *pb.ForecastRequest) (*pb
 // StartBulk starts an operation on all messages of a topic that match a filter. An operation without a name gets a
 // random one, so that the server recognises a repeat.
 func (c *Client) StartBulk(ctx context.Context, request *pb.StartBulkRequest) (*pb.Operation, error) {
-	if request.GetName() == "" {
+	if request.GetName() == "" && !request.GetDryRun() {
 		request = proto.Clone(request).(*pb.StartBulkRequest)
 		request.Name = newID()
 	}

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: a server that dies, is silent or is not there, and answers that are lost. TLS and tokens."""
+"""Cases: a server that dies, is silent or is not there. TLS and tokens."""
 
 import collections
 import time
 
 from driver import CallError
 from harness import Client, World, Wrong, check, case, match, text, until
-from server import Relay
 
 LONG_LEASE = 600_000
 
@@ -210,62 +209,6 @@ def _(world: World) -> None:
     match(delivery, {"message_id": message["id"]})
     subscriber.finish(delivery)
     client.wait_state(message["id"], "STATE_ACKED")
-
-
-# ---- Lost answers
-
-def lose_answer(world: World, op: str, request: dict, happened) -> dict:
-    """Makes a call whose first answer gets lost with its connection. `happened` tells if the server did it."""
-    relay: Relay = world.relay(world.daemon.address)
-    client = world.connect(relay.address, timeout_ms=30_000)
-    use_all_connections(client)
-    relay.hold("down")
-    pending = client.begin(op, **request)
-    until(happened, lambda: "the request did not arrive")
-    relay.cut()
-    return pending.result()
-
-
-@case("lost_answer.schedule_is_repeated_safely")
-def _(world: World) -> None:
-    client, topic = world.client, world.new_name()
-    client.create_topic(topic={"name": topic})
-    answer = lose_answer(world, "schedule", {"topic": topic, "payload": text("p"), "delay": "3600s"},
-                         lambda: len(client.items("list", topic=topic)) > 0)
-    items = client.items("list", topic=topic)
-    check(len(items) == 1, f"{len(items)} messages")
-    match(answer, {"message": {"id": items[0]["id"]}, "outcome": "SCHEDULE_OUTCOME_CREATED"})
-
-
-@case("lost_answer.batch_is_repeated_safely")
-def _(world: World) -> None:
-    client, topic = world.client, world.new_name()
-    client.create_topic(topic={"name": topic})
-    answer = lose_answer(world, "schedule_batch", {"messages": [{"topic": topic, "delay": "3600s"}] * 10},
-                         lambda: len(client.items("list", topic=topic)) == 10)
-    ids = {item["id"] for item in client.items("list", topic=topic)}
-    check(ids == {result["ok"]["message"]["id"] for result in answer["results"]}, f"{len(ids)} messages")
-
-
-@case("lost_answer.cancel_is_repeated")
-def _(world: World) -> None:
-    client = world.client
-    message = client.make(world.new_name())
-    answer = lose_answer(world, "cancel", {"message_id": message["id"]},
-                         lambda: client.state(message["id"]) == "STATE_CANCELLED")
-    match(answer, {"outcome": "OUTCOME_ALREADY_CANCELLED", "message_id": message["id"]})
-
-
-@case("lost_answer.etag_is_not_repeated")
-def _(world: World) -> None:
-    client = world.client
-    message = client.make(world.new_name())
-    try:
-        answer = lose_answer(world, "reschedule", {"message_id": message["id"], "delay": "7200s", "etag": message["etag"]},
-                             lambda: client.get(message_id=message["id"])["message"]["etag"] != message["etag"])
-        raise Wrong(f"an answer that the client cannot know: {answer}")
-    except CallError as error:
-        check(error.code == "UNAVAILABLE", f"the repeat looks like another client's change: {error}")
 
 
 # ---- TLS and tokens

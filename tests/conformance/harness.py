@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable
 
 from driver import WAIT_SECONDS, CallError, Driver, Pending
-from server import Certificates, Daemon, Relay
+from server import Certificates, Daemon, LosingRelay, Relay
 
 
 class Wrong(Exception):
@@ -271,6 +271,11 @@ class World:
 
     def relay(self, target: str, **options: Any) -> Relay:
         relay = Relay(target, **options)
+        self.closing.callback(relay.close)
+        return relay
+
+    def losing_relay(self) -> LosingRelay:
+        relay = LosingRelay(self.daemon.address)
         self.closing.callback(relay.close)
         return relay
 

@@ -27,6 +27,7 @@ import cases_admin  # noqa: F401  The cases register themselves.
 import cases_calls  # noqa: F401
 import cases_faults  # noqa: F401
 import cases_limits  # noqa: F401
+import cases_repeats  # noqa: F401
 import cases_subscriber  # noqa: F401
 from driver import Broken, CallError, Driver, Missing
 from harness import CASES, Case, World, Wrong

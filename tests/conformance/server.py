@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the clients talk to: a daemon, a relay between client and daemon that can misbehave, and certificates."""
 
+import collections
 import os
 import re
 import select
@@ -165,16 +166,62 @@ class Relay:
             self._close(client)
             self._close(server)
 
+    def _passes(self, direction: str, number: int, data: bytes) -> bool:
+        """False ends the connection instead of forwarding this."""
+        return True
+
     def _forward(self, direction: str, number: int, source: socket.socket, sink: socket.socket) -> None:
         try:
             while data := source.recv(65536):
                 with self._changed:
                     self._changed.wait_for(lambda: number not in self._held[direction])
+                    if not self._passes(direction, number, data):
+                        break
                 sink.sendall(data)
         except OSError:
             pass
         self._close(source)
         self._close(sink)
+
+
+class LosingRelay(Relay):
+    """A relay that reads the frames of HTTP/2 (RFC 9113): it knows the calls of its clients, and loses an answer on request."""
+
+    _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    _DATA, _HEADERS = 0, 1
+
+    def __init__(self, target: str):
+        #: The body of each call, in the order of their begins.
+        self.calls: list[bytearray] = []
+        self._of_stream: dict[tuple[int, int], bytearray] = {}
+        self._unread = collections.defaultdict(bytearray)
+        self._armed = False
+        super().__init__(target)
+
+    def lose_next_answer(self) -> None:
+        """Cuts the connection when the server begins the next answer, before any of it reaches the client."""
+        with self._changed:
+            self._armed = True
+
+    def _passes(self, direction: str, number: int, data: bytes) -> bool:
+        unread = self._unread[direction, number]
+        unread += data
+        if unread.startswith(self._PREFACE):
+            del unread[:len(self._PREFACE)]
+        while len(unread) >= 9:
+            size, kind, stream = int.from_bytes(unread[:3]), unread[3], int.from_bytes(unread[5:9]) & 0x7fffffff
+            if len(unread) < 9 + size:
+                break
+            body = bytes(unread[9:9 + size])
+            del unread[:9 + size]
+            if direction == "down" and kind == self._HEADERS and self._armed:
+                self._armed = False
+                return False
+            if direction == "up" and kind == self._HEADERS:
+                self.calls.append(self._of_stream.setdefault((number, stream), bytearray()))
+            if direction == "up" and kind == self._DATA:
+                self._of_stream[number, stream].extend(body)
+        return True
 
 
 class Certificates:

@@ -208,6 +208,16 @@ class ServiceConfigTest(unittest.TestCase):
         self.assertEqual(retried, reads)
 
 
+    def test_the_table_of_the_libraries_has_each_of_them_once(self):
+        rows = re.findall(r"^\| (`\w+`[^|]*) \| (yes|no|without an etag) \|", read("client/README.md"), re.MULTILINE)
+        named = {repeated: [name for names, value in rows if value == repeated for name in re.findall(r"`(\w+)`", names)]
+                 for _, repeated in rows}
+        self.assertEqual(sorted(sum(named.values(), [])),
+                         sorted(name for (_, name), stream in self.methods.items() if not stream))
+        retried = {name["method"] for entry in self.entries if "retryPolicy" in entry for name in entry["name"]}
+        self.assertLessEqual(retried, set(named["yes"]))
+
+
 class MonitoringTest(unittest.TestCase):
     def setUp(self):
         self.alerts = read("deploy/monitoring/alerts.yaml")

@@ -241,7 +241,8 @@ class AsyncClient:
         require_type("StartBulk", request)
         named = pb.StartBulkRequest()
         named.CopyFrom(request)
-        named.name = request.name or secrets.token_hex(16)
+        if not request.name and not request.dry_run:  # a dry run is not stored
+            named.name = secrets.token_hex(16)
         return (await self._call("StartBulk", named, pb.StartBulkResponse)).operation
 
     async def get_operation(self, name: str) -> pb.Operation:

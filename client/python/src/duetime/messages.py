@@ -153,7 +153,7 @@ def schedule_request(message: NewMessage | pb.ScheduleRequest, *, named: bool) -
         raise TypeError(f"what is scheduled is a NewMessage or a ScheduleRequest, not a {type(message).__name__}")
     request = pb.ScheduleRequest()
     request.CopyFrom(message.proto() if isinstance(message, NewMessage) else message)
-    if named and not request.request_id:
+    if named and not request.request_id and not request.validate_only:  # which changes nothing
         request.request_id = secrets.token_hex(16)
     return request
 
