@@ -12,8 +12,10 @@ failure with --require, or if DUETIME_CI is set.
 """
 
 import argparse
+import collections
 import fnmatch
 import glob
+import importlib
 import os
 import queue
 import shlex
@@ -23,17 +25,14 @@ import threading
 import time
 import traceback
 
-import cases_admin  # noqa: F401  The cases register themselves.
-import cases_calls  # noqa: F401
-import cases_faults  # noqa: F401
-import cases_limits  # noqa: F401
-import cases_repeats  # noqa: F401
-import cases_subscriber  # noqa: F401
 from driver import Broken, CallError, Driver, Missing
 from harness import CASES, Case, World, Wrong
 from server import Daemon
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# The cases register themselves.
+for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases_*.py"))):
+    importlib.import_module(os.path.basename(path).removesuffix(".py"))
 LIBRARIES = ["cpp", "python", "go", "node", "java"]
 
 
@@ -53,6 +52,7 @@ class Run:
     def __init__(self, name: str, command: list[str], program: str, jobs: int):
         self.name, self.command, self.program, self.jobs = name, command, program, jobs
         self.passed, self.failed, self.skipped = 0, 0, 0
+        self._reported = collections.Counter()
         self._lock = threading.Lock()
         self._cases: queue.SimpleQueue[Case] = queue.SimpleQueue()
 
@@ -72,6 +72,9 @@ class Run:
                     thread.join()
             finally:
                 daemon.kill()
+        for case in cases:
+            if (times := self._reported[case.name]) != 1:
+                self._report(case, "failed", time.monotonic(), f"its result was reported {times} times")
 
     def _work(self, driver: Driver | None, daemon: Daemon, folder: str) -> None:
         while True:
@@ -106,8 +109,8 @@ class Run:
                 case.run(world)
             return None
         except (Wrong, CallError, Broken) as error:
-            place = next(frame for frame in reversed(traceback.extract_tb(error.__traceback__))
-                         if "cases_" in frame.filename)
+            frames = traceback.extract_tb(error.__traceback__)
+            place = next((frame for frame in reversed(frames) if "cases_" in frame.filename), frames[-1])
             log = f"\nthe driver's standard error:\n{driver.log()}" if driver.log().strip() else ""
             return f"{os.path.basename(place.filename)}:{place.lineno}: {str(error)[:2000]}{log}"
         except Exception:  # A fault of a case or of this runner fails the case, too.
@@ -116,6 +119,7 @@ class Run:
     def _report(self, case: Case, result: str, start: float, text: str | None) -> None:
         with self._lock:
             setattr(self, result, getattr(self, result) + 1)
+            self._reported[case.name] += 1
             line = f"{result:8}{self.name} {case.name} ({time.monotonic() - start:.1f} s)"
             print(line + (f": {text}" if text else ""), flush=True)
 
