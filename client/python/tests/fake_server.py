@@ -35,9 +35,10 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 @contextmanager
-def fake_server(answer: Answer, address: str = "127.0.0.1:0") -> Iterator[str]:
+def fake_server(answer: Answer, address: str = "127.0.0.1:0", *, calls_per_connection: int = 1_000) -> Iterator[str]:
     """Serves meanwhile. Yields the address."""
-    server = grpc.server(ThreadPoolExecutor(16), handlers=[_Methods(answer)])
+    server = grpc.server(ThreadPoolExecutor(16), handlers=[_Methods(answer)],
+                         options=[("grpc.max_concurrent_streams", calls_per_connection)])
     port = server.add_insecure_port(address)
     server.start()
     try:

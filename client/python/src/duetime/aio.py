@@ -79,9 +79,13 @@ class AsyncClient:
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or Options()
         self._connection = Connection(self._options)
+        # For pulls that wait. The server allows so many calls at once on a connection, and others would wait behind them.
+        self._waiting_pulls: Connection | None = None
 
     async def close(self) -> None:
         await self._connection.close()
+        if self._waiting_pulls is not None:
+            await self._waiting_pulls.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,10 +172,15 @@ class AsyncClient:
         return self._items("List", request, pb.ListResponse, "messages")
 
     async def pull(self, request: pb.PullRequest) -> pb.PullResponse:
-        """Leases a few messages. Made once: what an unanswered try leased comes again after its lease."""
+        """Leases a few messages. Made once: what an unanswered try leased comes again after its lease. A pull that waits uses a
+        second connection, so no other call waits behind it."""
         require_type("Pull", request)
         wait = request.wait.seconds + request.wait.nanos / 1e9
-        answer, _ = await self._connection.call("Pull", request, pb.PullResponse, repeat=False, extra=wait)
+        connection = self._connection
+        if wait > 0:
+            connection.require_open()
+            connection = self._waiting_pulls = self._waiting_pulls or Connection(self._options)
+        answer, _ = await connection.call("Pull", request, pb.PullResponse, repeat=False, extra=wait)
         return answer
 
     async def settle(self, request: pb.SettleRequest) -> SettleResult:

@@ -139,14 +139,14 @@ class Connection:
         for channel in self._channels:
             await channel.close()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
         fork.require_none()
         if self._closed:
             raise errors.FailedPrecondition("the client is closed")
 
     def stream(self, name: str) -> Any:
         """Opens a stream in both directions."""
-        self._require_open()
+        self.require_open()
         path, _, response = _METHODS[name]
 
         def call(channel: grpc.aio.Channel) -> Any:
@@ -178,7 +178,7 @@ class Connection:
                    extra: float = 0) -> tuple[_Response, int]:
         """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too,
         without those that a standby refused."""
-        self._require_open()
+        self.require_open()
         require_type(name, request)
         if self.options.timeout <= timedelta(0):
             raise errors.DeadlineExceeded("the timeout of the call is not positive")
