@@ -2,7 +2,7 @@
 """Cases: calls about messages."""
 
 from driver import CallError
-from harness import Wrong, World, anything, case, check, match, millis, now, stamp, text
+from harness import Wrong, World, anything, case, check, match, millis, now, stamp, text, until
 
 HOUR = 3_600_000
 
@@ -362,6 +362,23 @@ def _(world: World) -> None:
     pending = client.begin("pull", topic=topic, wait="45s")
     message = client.make(topic, delay="0.2s")
     match(pending.result(), {"deliveries": [{"message_id": message["id"]}]})
+
+
+@case("pull.that_waits_has_a_connection_of_its_own")
+def _(world: World) -> None:
+    """The server allows 1,000 calls at once on a connection. No other call may wait behind so many pulls."""
+    client, topic = world.client, world.new_name()
+    relay = world.losing_relay()
+    through = world.connect(relay.address)
+    through.make(topic)
+    waiting = through.begin("pull", topic=topic, wait="45s")
+    until(lambda: len(relay.calls) == 2, lambda: "the pull did not arrive")
+    through.pull(topic=topic)
+    through.make(topic)
+    client.make(topic, delay="0s")
+    through.settle(ack=[waiting.result()["deliveries"][0]["lease_token"]])
+    check([number == relay.calls[0][1] for _, number in relay.calls] == [True, False, True, True, True],
+          f"the connections of the calls: {[number for _, number in relay.calls]}")
 
 
 @case("pull.limits")

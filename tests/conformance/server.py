@@ -191,8 +191,8 @@ class LosingRelay(Relay):
     _DATA, _HEADERS = 0, 1
 
     def __init__(self, target: str):
-        #: The body of each call, in the order of their begins.
-        self.calls: list[bytearray] = []
+        # The body of each call, in the order of their begins, and the number of its connection.
+        self.calls: list[tuple[bytearray, int]] = []
         self._of_stream: dict[tuple[int, int], bytearray] = {}
         self._unread = collections.defaultdict(bytearray)
         self._armed = False
@@ -218,7 +218,7 @@ class LosingRelay(Relay):
                 self._armed = False
                 return False
             if direction == "up" and kind == self._HEADERS:
-                self.calls.append(self._of_stream.setdefault((number, stream), bytearray()))
+                self.calls.append((self._of_stream.setdefault((number, stream), bytearray()), number))
             if direction == "up" and kind == self._DATA:
                 self._of_stream[number, stream].extend(body)
         return True
