@@ -35,11 +35,12 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 @contextmanager
-def fake_server(answer: Answer, address: str = "127.0.0.1:0", *, calls_per_connection: int = 1_000) -> Iterator[str]:
+def fake_server(answer: Answer, address: str = "127.0.0.1:0", *, calls_per_connection: int = 1_000,
+                tls: grpc.ServerCredentials | None = None) -> Iterator[str]:
     """Serves meanwhile. Yields the address."""
     server = grpc.server(ThreadPoolExecutor(16), handlers=[_Methods(answer)],
                          options=[("grpc.max_concurrent_streams", calls_per_connection)])
-    port = server.add_insecure_port(address)
+    port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, tls)
     server.start()
     try:
         yield f"127.0.0.1:{port}"

@@ -113,6 +113,7 @@ class Connection:
         secure = options.tls or options.tls_ca is not None or options.tls_cert is not None
         if options.token is not None and not secure:
             raise errors.InvalidArgument("a token requires TLS")
+        self._secure = secure
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token is not None else ()
         # The methods that were called, for each channel.
         self._unary: dict[tuple[grpc.aio.Channel, str], Any] = {}
@@ -153,6 +154,18 @@ class Connection:
             return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
                 metadata=self._metadata)
         return call(self._channels[0]) if self._cell is None else cell.LeaderStream(self._cell, call)
+
+    def failure(self, error: grpc.RpcError) -> errors.DuetimeError:
+        """The error, which says it if only one of client and server uses TLS."""
+        failure = errors.from_rpc(error)
+        if not failure.message.startswith("failed to connect"):
+            return failure
+        hint = ""
+        if self._secure and "WRONG_VERSION_NUMBER" in failure.message:
+            hint = "this client uses TLS, and the server does not"
+        elif not self._secure and re.search("Socket closed|Connection reset", failure.message):
+            hint = "the server closed the connection before it answered, as a server with TLS does; this client uses no TLS"
+        return type(failure)(f"{hint}: {failure.message}") if hint else failure
 
     def refused_by_standby(self, error: errors.DuetimeError | None) -> bool:
         """True if another member leads. The call changed nothing, so any call may be made again."""
@@ -196,7 +209,7 @@ class Connection:
                     self._budget.give_back(time.monotonic())
                 return answer, tries
             except grpc.aio.AioRpcError as error:
-                failure = errors.from_rpc(error)
+                failure = self.failure(error)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

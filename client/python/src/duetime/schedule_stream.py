@@ -141,7 +141,7 @@ class AsyncScheduleStream:
                     return errors.Internal("the server answered a frame that was not the next one")
             return None
         except grpc.aio.AioRpcError as error:
-            return self._broken or errors.from_rpc(error)
+            return self._broken or self._connection.failure(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

@@ -223,7 +223,7 @@ class AsyncSubscriber:
                 self._state.on_frame(response)
             return None
         except grpc.aio.AioRpcError as error:
-            return errors.from_rpc(error)
+            return self._connection.failure(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
