@@ -26,7 +26,10 @@ const (
 const extraMax = 24 * time.Hour
 
 // caller makes calls by the rules of Options.
-type caller struct{ options Options }
+type caller struct {
+	options Options
+	budget  *retryBudget
+}
 
 // call runs a method of a stub until it succeeds, fails with an error that forbids a repeat, or the time is over. The
 // timeout is that of the options plus extra. It returns the answer and the number of tries, without those that a standby
@@ -40,30 +43,53 @@ func call[Request, Response any](ctx context.Context, c caller, rule onUnavailab
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	waits := newWaits(c.options.Backoff)
-	for tries := 1; ; tries++ {
+	c.budget.onCall(time.Now())
+	tries, paid := 1, false // paid: this try took a token of the budget
+	for {
 		response, err := method(ctx, request)
 		if err == nil {
+			if paid {
+				c.budget.giveBack()
+			}
 			return response, tries, nil
 		}
 		failure := errorOf(ctx, err)
-		wait := leaderPause
-		if c.options.refusedByStandby(failure) {
-			tries--
-		} else if failure.Code != codes.Unavailable || rule == returnError || tries >= c.options.AttemptsMax {
-			return nil, tries, failure
-		} else {
-			wait = waits.next(failure.RetryDelay)
-		}
-		if wait >= time.Until(deadline) {
+		standby := c.options.refusedByStandby(failure)
+		limit := c.options.AttemptsMax
+		if !standby && (failure.Code != codes.Unavailable || rule == returnError || (limit > 0 && tries >= limit)) {
 			return nil, tries, failure
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, tries, errorOf(ctx, ctx.Err())
+		for paid = false; ; {
+			wait := leaderPause
+			if !standby {
+				wait = waits.next(failure.RetryDelay)
+			}
+			if wait >= time.Until(deadline) {
+				return nil, tries, failure
+			}
+			if !sleep(ctx, wait) {
+				return nil, tries, errorOf(ctx, ctx.Err())
+			}
+			if standby {
+				break
+			}
+			if paid = c.budget.take(time.Now()); paid {
+				tries++
+				break
+			}
 		}
+	}
+}
+
+// sleep returns false if ctx is done before.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -41,7 +41,9 @@ func TestNoRepeatWithAnEtagOrRepeatNever(t *testing.T) {
 
 func TestErrorHasDetailsOfTheServer(t *testing.T) {
 	fake := &fakeServer{failures: 100}
-	_, err := fake.start(t).Schedule(context.Background(), Message{Topic: "t"})
+	client := fake.start(t)
+	client.options.AttemptsMax = 4
+	_, err := client.Schedule(context.Background(), Message{Topic: "t"})
 	var failure *Error
 	if !errors.As(err, &failure) {
 		t.Fatal(err)

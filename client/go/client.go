@@ -4,6 +4,7 @@ package duetime
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,7 +31,7 @@ func New(options Options) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		caller:   caller{options},
+		caller:   caller{options, newRetryBudget(time.Now())},
 		conn:     conn,
 		messages: pb.NewMessagesClient(conn),
 		admin:    pb.NewAdminClient(conn),

@@ -83,7 +83,7 @@ func serve(t *testing.T, server *grpc.Server) string {
 }
 
 func newClient(t *testing.T, address string) *Client {
-	client, err := New(Options{Server: address, Backoff: Backoff{Initial: time.Millisecond}})
+	client, err := New(Options{Server: address, Backoff: Backoff{Max: time.Millisecond, Initial: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

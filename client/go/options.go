@@ -45,7 +45,7 @@ type Options struct {
 	Token string
 	// Timeout limits each call, including its repeats, together with the deadline of the call's context. 0: 10 s.
 	Timeout time.Duration
-	// AttemptsMax is the most tries of a call that may be repeated. 1: no repeat. 0: 4.
+	// AttemptsMax is the most tries of a call that may be repeated. 1: no repeat. 0, the default: no limit but the deadline.
 	AttemptsMax int
 	// Backoff sets the waits between tries. A wait is never shorter than the server requests.
 	Backoff Backoff
@@ -63,9 +63,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
-	}
-	if o.AttemptsMax == 0 {
-		o.AttemptsMax = 4
 	}
 	return o
 }
