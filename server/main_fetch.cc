@@ -19,6 +19,8 @@ using client::AdminClient;
 
 // To begin takes the leader longer than other calls, because it copies its logs.
 constexpr absl::Duration kFetchDeadline = absl::Minutes(1);
+// A leader that does not answer may lead no more, so the member looks for the leader anew.
+constexpr int kFetchTriesMax = 4;
 
 absl::StatusOr<std::unique_ptr<AdminClient>> Connect(const config::Config& config,
                                                      const std::string& address) {
@@ -29,6 +31,7 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Connect(const config::Config& confi
   options.server.tls_key_file = config.server.tls_key;
   options.server.token_file = config.cell.cell_token_file;
   options.deadline = kFetchDeadline;
+  options.attempts_max = kFetchTriesMax;
   return AdminClient::Create(options);
 }
 

@@ -41,6 +41,9 @@ enum ExitCode : int {
   kInterrupted = 130,
 };
 
+// The most tries of a call. Few, so that a person soon sees that no server answers.
+inline constexpr int kTriesMax = 4;
+
 // The options that every command takes.
 struct Settings {
   client::ServerAddress server;

@@ -161,6 +161,7 @@ Names FindAnyNames(NameKind kind, const std::string& prefix, const GivenWords& g
   client::ClientOptions options;
   options.server = settings->server;
   options.deadline = settings->deadline;
+  options.attempts_max = kTriesMax;
   const absl::StatusOr<std::unique_ptr<AdminClient>> client = AdminClient::Create(options);
   return client.ok() ? FindServerNames(client->get(), kind, prefix, topic) : Names();
 }

@@ -229,6 +229,7 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   client::ClientOptions options;
   options.server = settings.server;
   options.deadline = settings.deadline;
+  options.attempts_max = kTriesMax;
   Findings findings;
   v1::ServerInfoResponse info;
   absl::Status status = CheckServer(options, &info, &findings);

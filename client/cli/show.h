@@ -102,6 +102,7 @@ ExitCode With(const Settings& settings, const Use& use) {
   client::ClientOptions options;
   options.server = settings.server;
   options.deadline = settings.deadline;
+  options.attempts_max = kTriesMax;
   const absl::StatusOr<std::unique_ptr<AnyClient>> connected = AnyClient::Create(options);
   return connected.ok() ? use(connected->get()) : Fail(settings, connected.status());
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -38,6 +39,10 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
   if (options_.deadline <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("the deadline of the call is not in the future");
   }
+  const int tries_max = several_ || options_.attempts_max <= 0 ? std::numeric_limits<int>::max()
+                                                               : options_.attempts_max;
+  budget_.OnCall(std::chrono::steady_clock::now());
+  bool paid = false;  // this try took a token of the budget
   for (*tries = 1;; ++*tries) {
     grpc::ClientContext context;
     // gRPC reads its connections while a call waits for one, and so learns who leads.
@@ -45,17 +50,22 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
     context.set_deadline(std::chrono::system_clock::now() +
                          absl::ToChronoMicroseconds(Until(deadline)));
     absl::Status status = ToAbslStatus(call(&context));
+    if (status.ok() && paid) budget_.GiveBack();
     const ErrorInfo info = GetErrorInfo(status);
     // Such a call changed nothing, so even one that is made once may be repeated.
     const bool elsewhere = several_ && info.reason == "NOT_LEADER";
     if (elsewhere) --*tries;
     if (!absl::IsUnavailable(status) || (on_unavailable == OnUnavailable::kReturn && !elsewhere) ||
-        (!several_ && *tries >= options_.attempts_max)) {
+        *tries >= tries_max) {
       return status;
     }
-    const absl::Duration wait = backoff.Next(info.retry_delay.value_or(absl::ZeroDuration()));
-    if (wait >= Until(deadline)) return status;
-    std::this_thread::sleep_for(absl::ToChronoNanoseconds(wait));
+    // Without a token the call waits on.
+    do {
+      const absl::Duration wait = backoff.Next(info.retry_delay.value_or(absl::ZeroDuration()));
+      if (wait >= Until(deadline)) return status;
+      std::this_thread::sleep_for(absl::ToChronoNanoseconds(wait));
+      paid = !elsewhere && budget_.Take(std::chrono::steady_clock::now());
+    } while (!paid && !elsewhere);
   }
 }
 

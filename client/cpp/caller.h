@@ -4,6 +4,7 @@
 // promises. Internal to the client library.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <grpcpp/grpcpp.h>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 
 #include "client/cpp/client_options.h"
+#include "client/cpp/retry_budget.h"
 
 namespace duetime::client {
 
@@ -19,11 +21,14 @@ namespace duetime::client {
 enum class OnUnavailable { kRepeat, kReturn };
 
 // Makes calls and repeats them by the rules of ClientOptions. Holds no connection and no state of a
-// call. Thread-safe.
+// call, but the budget of repeats that the calls share. Thread-safe.
 class Caller {
  public:
-  explicit Caller(const ClientOptions& options)
-      : options_(options), several_(HasSeveralAddresses(options.server.target)) {}
+  // `tokens`: of the budget, at the start.
+  explicit Caller(const ClientOptions& options, double tokens = RetryBudget::kTokensMax)
+      : options_(options),
+        several_(HasSeveralAddresses(options.server.target)),
+        budget_(std::chrono::steady_clock::now(), tokens) {}
 
   // Runs `call`, and repeats it until it succeeds, fails with an error that forbids a repeat, or
   // the deadline passes. The deadline is that of the options plus `extra`. Sets `tries` to the
@@ -51,6 +56,7 @@ class Caller {
  private:
   const ClientOptions options_;
   const bool several_;
+  mutable RetryBudget budget_;
 };
 
 }  // namespace duetime::client

@@ -15,9 +15,10 @@ struct ClientOptions {
   // The deadline of a call, including its retries. With zero or less every call fails with
   // DEADLINE_EXCEEDED.
   absl::Duration deadline = absl::Seconds(10);
-  // The most tries of a call that may be repeated. 1: no repeat. Not with the several addresses of
-  // a cell: then until the deadline, because a change of leader takes a second or two.
-  int attempts_max = 4;
+  // The most tries of a call that may be repeated. 1: no repeat. 0: no limit but the deadline. With
+  // the several addresses of a cell there is never another limit, because a change of leader takes
+  // a second or two.
+  int attempts_max = 0;
   // The waits between tries. A wait is never shorter than the server requests.
   BackoffOptions backoff;
 };

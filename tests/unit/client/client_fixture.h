@@ -28,6 +28,8 @@ class ClientTest : public testing::Test {
     ClientOptions options;
     options.server.target = target;
     options.deadline = deadline;
+    // So that a server that always fails does not take a test's time.
+    options.attempts_max = 4;
     options.backoff = {
         .initial = absl::Milliseconds(1), .max = absl::Milliseconds(4), .multiplier = 2.0};
     auto client = AnyClient::Create(options);
