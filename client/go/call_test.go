@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
 func TestScheduleRepeatsWithTheSameRequestID(t *testing.T) {
@@ -51,6 +55,48 @@ func TestErrorHasDetailsOfTheServer(t *testing.T) {
 	if failure.Code != codes.Unavailable || failure.Reason != "STARTING" || failure.Metadata["a"] != "b" ||
 		failure.RetryDelay != time.Millisecond || len(fake.scheduled) != 4 {
 		t.Fatalf("%+v after %d tries", failure, len(fake.scheduled))
+	}
+}
+
+// The server allows a number of calls on a connection. Pulls that wait must not take the places of other calls.
+func TestNoOtherCallWaitsBehindPulls(t *testing.T) {
+	waiting, due := make(chan struct{}), make(chan struct{})
+	fake := &fakeServer{pull: func(_ context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
+		if request.Wait != nil {
+			close(waiting)
+			<-due
+		}
+		return &pb.PullResponse{}, nil
+	}}
+	client := fake.start(t, grpc.MaxConcurrentStreams(1))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	pulled := make(chan error)
+	go func() {
+		_, err := client.Pull(ctx, &pb.PullRequest{Topic: "t", Wait: durationpb.New(time.Minute)})
+		pulled <- err
+	}()
+	<-waiting
+	if _, err := client.Schedule(ctx, Message{Topic: "t"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Pull(ctx, &pb.PullRequest{Topic: "t"}); err != nil {
+		t.Error(err)
+	}
+	close(due)
+	if err := <-pulled; err != nil {
+		t.Error(err)
+	}
+	client.Close()
+	_, err := client.Pull(context.Background(), &pb.PullRequest{Topic: "t", Wait: durationpb.New(time.Minute)})
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("after Close: %v", err)
+	}
+	unused := fake.start(t)
+	unused.Close()
+	_, err = unused.Pull(context.Background(), &pb.PullRequest{Topic: "t", Wait: durationpb.New(time.Minute)})
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("after Close, as the first one: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ package duetime
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,7 +14,8 @@ import (
 	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
-// Client is a client of one server or one cell, over one connection to each. It is safe for concurrent use.
+// Client is a client of one server or one cell, over one connection to each. Pulls that wait have another one, so that no
+// other call waits behind them. It is safe for concurrent use.
 //
 // A call returns with its answer, or when its context or Options.Timeout ends it.
 type Client struct {
@@ -21,6 +23,12 @@ type Client struct {
 	conn     *grpc.ClientConn
 	messages pb.MessagesClient
 	admin    pb.AdminClient
+
+	// Guards the next two.
+	pullMutex sync.Mutex
+	// The connection of Pulls that wait. nil until the first one.
+	pullConn *grpc.ClientConn
+	closed   bool
 }
 
 // New makes a client. It does not connect; the first call does. A broken connection is restored within seconds.
@@ -38,8 +46,33 @@ func New(options Options) (*Client, error) {
 	}, nil
 }
 
-// Close ends the calls of the client and closes its connection. Subscribers and streams have their own connections.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the calls of the client and closes its connections. Subscribers and streams have their own connections.
+func (c *Client) Close() error {
+	c.pullMutex.Lock()
+	defer c.pullMutex.Unlock()
+	c.closed = true
+	if c.pullConn != nil {
+		_ = c.pullConn.Close()
+	}
+	return c.conn.Close()
+}
+
+// forPull returns the stub for a Pull that waits.
+func (c *Client) forPull() (pb.MessagesClient, error) {
+	c.pullMutex.Lock()
+	defer c.pullMutex.Unlock()
+	if c.closed {
+		return c.messages, nil // its calls fail, because it is closed
+	}
+	if c.pullConn == nil {
+		conn, err := c.options.dial()
+		if err != nil {
+			return nil, err
+		}
+		c.pullConn = conn
+	}
+	return pb.NewMessagesClient(c.pullConn), nil
+}
 
 // Repeat says what Schedule does if an answer is lost.
 type Repeat int
@@ -292,10 +325,16 @@ func (c *Client) List(request *pb.ListRequest) *Iterator[*pb.Message] {
 // answer is empty.
 func (c *Client) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
 	wait := request.GetWait().AsDuration()
-	if wait < 0 {
+	messages := c.messages
+	if wait > 0 {
+		var err error
+		if messages, err = c.forPull(); err != nil {
+			return nil, err
+		}
+	} else {
 		wait = 0
 	}
-	response, _, err := call(ctx, c.caller, returnError, wait, c.messages.Pull, request)
+	response, _, err := call(ctx, c.caller, returnError, wait, messages.Pull, request)
 	return response, err
 }
 

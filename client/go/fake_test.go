@@ -23,6 +23,7 @@ type fakeServer struct {
 	pb.UnimplementedMessagesServer
 	subscribe      func(stream pb.Messages_SubscribeServer) error
 	scheduleStream func(stream pb.Messages_ScheduleStreamServer) error
+	pull           func(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error)
 
 	mutex       sync.Mutex
 	failures    int
@@ -58,6 +59,10 @@ func (f *fakeServer) Reschedule(context.Context, *pb.RescheduleRequest) (*pb.Res
 	return &pb.RescheduleResponse{}, f.fail()
 }
 
+func (f *fakeServer) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
+	return f.pull(ctx, request)
+}
+
 func (f *fakeServer) Subscribe(stream pb.Messages_SubscribeServer) error { return f.subscribe(stream) }
 
 func (f *fakeServer) ScheduleStream(stream pb.Messages_ScheduleStreamServer) error {
@@ -65,8 +70,8 @@ func (f *fakeServer) ScheduleStream(stream pb.Messages_ScheduleStreamServer) err
 }
 
 // start serves, and returns a client.
-func (f *fakeServer) start(t *testing.T) *Client {
-	server := grpc.NewServer()
+func (f *fakeServer) start(t *testing.T, options ...grpc.ServerOption) *Client {
+	server := grpc.NewServer(options...)
 	pb.RegisterMessagesServer(server, f)
 	return newClient(t, serve(t, server))
 }
