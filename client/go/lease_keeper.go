@@ -112,8 +112,12 @@ func (k *leaseKeeper) add(deliveries []*pb.Delivery, stream uint64, now time.Tim
 	for i, delivery := range deliveries {
 		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream}
 	}
-	if k.interval > 0 {
+	switch {
+	case k.interval > 0 && k.keepMax > 0:
 		k.append(frame, now.Add(k.interval))
+	case k.interval > 0:
+		// What waits for so long is given back.
+		k.append(frame, now.Add(2*k.interval))
 	}
 	return frame
 }
@@ -183,7 +187,10 @@ func isEmpty(request *pb.SubscribeRequest) bool {
 // collectExtensions also takes the leases that are due soon after, so that frames that arrived close together share a
 // request. It returns the room left.
 func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.SubscribeRequest) (late []*lease, left int) {
-	until := now.Add(k.interval / 4)
+	until := now
+	if k.keepMax > 0 {
+		until = now.Add(k.interval / 4)
+	}
 	// The loop ends because each frame moves to the end with a later time.
 	for element := k.frames.Front(); element != nil; element = k.frames.Front() {
 		frame := element.Value.(*leaseFrame)
@@ -199,7 +206,7 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 				late = append(late, l)
 				continue
 			}
-			if k.keepMax <= 0 || (l.running && l.age(now)-l.begun >= k.keepMax) {
+			if l.running && l.age(now)-l.begun >= k.keepMax {
 				continue
 			}
 			if room == 0 {
@@ -213,19 +220,17 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 			l.asked++
 		}
 		k.remove(frame)
-		k.append(frame, now.Add(k.interval))
+		if k.keepMax > 0 {
+			k.append(frame, now.Add(k.interval))
+		}
 	}
 	return late, room
 }
 
 // mayWait returns true if the deliveries of the frame may wait for a handler until the next third of their leases has
-// passed. Leases that are not extended are given back when two thirds have passed.
+// passed.
 func (k *leaseKeeper) mayWait(frame *leaseFrame, now time.Time) bool {
-	waited := now.Sub(frame.received)
-	if k.keepMax > 0 {
-		return waited+k.interval < k.keepMax
-	}
-	return waited < k.interval*3/2 // the second third; collect may be called a quarter of an interval early
+	return now.Sub(frame.received)+k.interval < k.keepMax
 }
 
 // report adds the reports of the leases that began `after` before now. It returns the leases that stay unreported, and

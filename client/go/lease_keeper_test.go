@@ -54,6 +54,25 @@ func TestLeasesOfWaitingAndRunningDeliveries(t *testing.T) {
 	}
 }
 
+// Other requests of a busy writer must not give a delivery back earlier.
+func TestWithoutExtensionsADeliveryWaitsForTwoThirdsOfItsLease(t *testing.T) {
+	start := time.Now()
+	k := newLeaseKeeper(-1)
+	k.start(30 * time.Second)
+	frame := k.add(deliveries(2), 1, start)
+	k.begin(&frame.leases[0], start)
+	for second := 1; ; second++ {
+		late := k.collect(start.Add(time.Duration(second)*time.Second), 100, &pb.SubscribeRequest{})
+		if len(late) == 0 && second < 20 {
+			continue
+		}
+		if len(late) != 1 || late[0] != &frame.leases[1] || second != 20 {
+			t.Fatalf("%d deliveries are given back after %d s", len(late), second)
+		}
+		return
+	}
+}
+
 func TestNoExtensionOfASettledOrLostLease(t *testing.T) {
 	start := time.Now()
 	k := newLeaseKeeper(time.Hour)
