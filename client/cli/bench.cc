@@ -113,6 +113,7 @@ class Bench {
     options.topic = topic_;
     options.client_id = "duetime bench";
     options.max_outstanding_messages = 10'000;
+    options.log = [](absl::LogSeverity, const std::string&) {};
     auto subscriber =
         client::Subscriber::Start(options, [this](const client::Delivery& d) { return Take(d); });
     if (!subscriber.ok()) return subscriber.status();

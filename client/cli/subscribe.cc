@@ -80,6 +80,8 @@ client::SubscriberOptions MakeOptions(const Settings& settings, const Input& inp
   options.max_deliveries = input.Has("--max") ? input.Number("--max") : 0;
   options.max_outstanding_messages =
       static_cast<int>(input.Has("--credit") ? input.Number("--credit") : 0);
+  // on_connect and on_disconnect print it.
+  options.log = [](absl::LogSeverity, const std::string&) {};
   options.on_disconnect = [settings](const absl::Status& status) {
     if (settings.json) {
       PrintError(ErrorJson(status));

@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <string>
 #include <type_traits>
+
+#include "client/cpp/log_function.h"
 
 namespace duetime::client {
 
@@ -22,15 +25,25 @@ std::invoke_result_t<Call> CatchAll(const Call& call, const OnException& on_exce
   }
 }
 
-// Calls `callback`, unless it is empty. An exception is logged to standard error, and nothing of
-// the library has failed. `name` is the callback's name.
+// Writes a line to `log`, or to standard error if `log` is empty.
+inline void WriteLog(const LogFunction& log, absl::LogSeverity severity, const std::string& line) {
+  if (!log) {
+    std::fprintf(stderr, "duetime: %s\n", line.c_str());
+    return;
+  }
+  CatchAll([&] { log(severity, line); }, [](const char*) {});
+}
+
+// Calls `callback`, unless it is empty. An exception is logged, and nothing of the library has
+// failed. `name` is the callback's name.
 template <typename... Args>
-void RunCallback(const char* name, const std::function<void(Args...)>& callback,
-                 const std::decay_t<Args>&... args) {
+void RunCallback(const LogFunction& log, const char* name,
+                 const std::function<void(Args...)>& callback, const std::decay_t<Args>&... args) {
   if (!callback) return;
   CatchAll([&] { callback(args...); },
            [&](const char* text) {
-             std::fprintf(stderr, "duetime: %s threw an exception: %s\n", name, text);
+             WriteLog(log, absl::LogSeverity::kError,
+                      std::string(name) + " threw an exception: " + text);
            });
 }
 

@@ -153,7 +153,7 @@ class ScheduleStream::Impl {
       }
     }
     for (v1::ScheduleResult& result : *response->mutable_results()) {
-      RunCallback("on_result", on_result_, number, FromProto(std::move(result)));
+      RunCallback({}, "on_result", on_result_, number, FromProto(std::move(result)));
       ++number;
     }
     const base::MutexLock lock(&mutex_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cpp/subscriber.h"
 
+#include <algorithm>
 #include <chrono>
 #include <grpcpp/grpcpp.h>
 #include <random>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cpp/callback.h"
+#include "client/cpp/connection_log.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/error.h"
 #include "client/cpp/subscriber_state.h"
@@ -21,6 +23,8 @@ namespace {
 
 // How often a subscriber that waits for a leader looks whether it should stop.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
+// A subscriber that gets neither a stream nor an error for this long says so.
+constexpr absl::Duration kOverdueAfter = absl::Seconds(5);
 
 // Returns true if a new stream may succeed. An error about the request itself is permanent. Other
 // errors may pass: a restart, a full table, a broken connection (for which gRPC has several codes).
@@ -72,6 +76,7 @@ class Subscriber::Impl {
         handler_(std::move(handler)),
         channel_(channel),
         stub_(v1::Messages::NewStub(channel)),
+        log_(options.topic, options.server.target),
         state_(std::max(1, options.handler_threads), options.extend_max, options.max_deliveries) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
       handlers_.emplace_back([this, i] { Handle(i); });
@@ -116,6 +121,7 @@ class Subscriber::Impl {
       const absl::Status status = RunStream(*max_deliveries);
       if (state_.EndIfDone()) return;
       if (!MayPass(status)) {
+        Log(log_.OnRefused(status));
         state_.Fail(status);
         return;
       }
@@ -125,7 +131,8 @@ class Subscriber::Impl {
       const absl::Duration wait =
           backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
       if (!state_.Running()) return;
-      RunCallback("on_disconnect", options_.on_disconnect, status);
+      Log(log_.OnEnded(std::chrono::steady_clock::now(), status));
+      RunCallback(options_.log, "on_disconnect", options_.on_disconnect, status);
       if (!PauseBeforeNext(status, wait)) return;
     }
   }
@@ -156,7 +163,12 @@ class Subscriber::Impl {
     auto stream = stub_->Subscribe(&context);
     std::thread reader([&] { Read(stream.get()); });
     std::thread writer([&] { Write(stream.get(), max_deliveries); });
-    const SubscriberState::StreamEvent event = state_.WatchStream(options_.silence_max);
+    SubscriberState::StreamEvent event =
+        state_.WatchStream(std::min(kOverdueAfter, options_.silence_max));
+    if (event == SubscriberState::StreamEvent::kSilent) {
+      Log(log_.OnOverdue(std::chrono::steady_clock::now(), kOverdueAfter));
+      event = state_.WatchStream(options_.silence_max);
+    }
     if (event != SubscriberState::StreamEvent::kOver) context.TryCancel();
     reader.join();
     state_.EndStream();
@@ -175,7 +187,8 @@ class Subscriber::Impl {
     auto frame = state_.NewFrame();
     while (stream->Read(&frame->response)) {
       if (frame->response.has_started()) {
-        RunCallback("on_connect", options_.on_connect, frame->response.started());
+        Log(log_.OnOpened(std::chrono::steady_clock::now()));
+        RunCallback(options_.log, "on_connect", options_.on_connect, frame->response.started());
       }
       state_.OnFrame(std::move(frame));
       frame = state_.NewFrame();
@@ -205,6 +218,10 @@ class Subscriber::Impl {
     }
   }
 
+  void Log(const std::optional<ConnectionLog::Line>& line) const {
+    if (line.has_value()) WriteLog(options_.log, line->severity, line->text);
+  }
+
   Settlement HandleOne(const Delivery& delivery) const {
     return CatchAll([&] { return handler_(delivery); },
                     [](const char* text) { return Settlement::Nack(text); });
@@ -214,6 +231,7 @@ class Subscriber::Impl {
   const Handler handler_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Messages::Stub> stub_;
+  ConnectionLog log_;
   SubscriberState state_;
   std::vector<std::thread> handlers_;
   // Started by the constructor, joined by Stop.

@@ -17,6 +17,7 @@
 
 #include "client/cpp/backoff.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/log_function.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {
@@ -124,11 +125,15 @@ struct SubscriberOptions {
   // default. This detects peers that vanish without closing the connection.
   absl::Duration silence_max = absl::Minutes(1);
   // Gets the status of a stream that ended and will be opened again. Runs on an internal thread, so
-  // it must be brief. May be empty. An exception is logged to standard error.
+  // it must be brief. May be empty. An exception is logged.
   std::function<void(const absl::Status&)> on_disconnect;
   // Called when the server has opened a stream: the first one, and each after a disconnect. As
   // on_disconnect.
   std::function<void(const v1::SubscribeStarted&)> on_connect;
+  // Gets a line when the subscriber is connected, cannot reach the server, loses it, has it back or
+  // is refused, and when a callback throws an exception. While nothing changes, the line comes
+  // again after a minute, then ever more rarely. Empty: standard error. An exception is ignored.
+  LogFunction log;
 };
 
 // Counts since the start. Each delivery ends in one of acked, nacked, dead_lettered, released,

@@ -50,6 +50,41 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   EXPECT_EQ(counts.streams, 1);
 }
 
+TEST_F(SubscriberTest, LogsWhatBecomesOfItsConnection) {
+  int streams = 0;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    AcceptStream(stream);
+    if (++streams == 1) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restart");
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "deleted");
+  };
+  base::Mutex mutex;
+  std::vector<std::string> lines;
+  Gate unreachable;
+  SubscriberOptions options = Options();
+  options.log = [&](absl::LogSeverity severity, const std::string& line) {
+    const base::MutexLock lock(&mutex);
+    lines.push_back(std::string(absl::LogSeverityName(severity)) + " " + line);
+    unreachable.Open();
+    throw std::runtime_error("ignored");
+  };
+  const auto subscriber = Start(options, AckAll);
+  ASSERT_TRUE(unreachable.Wait());
+  server_.Start();
+  EXPECT_TRUE(subscriber->WaitUntilEnded(kPatience));
+  EXPECT_TRUE(subscriber->Stop().ok());
+  const std::string who = "the subscriber of \"t\" ";
+  const std::string at = server_.target();
+  EXPECT_THAT(lines,
+              testing::ElementsAre(
+                  testing::AllOf(testing::StartsWith("WARNING " + who + "cannot reach " + at),
+                                 testing::HasSubstr("UNAVAILABLE"),
+                                 testing::HasSubstr("No such file or directory")),
+                  testing::StartsWith("INFO " + who + "is back: connected to " + at + " after "),
+                  "WARNING " + who + "has lost " + at + ", and tries again: UNAVAILABLE: restart",
+                  "INFO " + who + "is back: connected to " + at + " after 0 s",
+                  "ERROR " + who + "ends, because " + at + " refused it: NOT_FOUND: deleted"));
+}
+
 TEST_F(SubscriberTest, EndsByItselfAfterItsDeliveries) {
   // Two of five come, and one of these is settled, before the first stream breaks.
   std::vector<int64_t> wanted;
