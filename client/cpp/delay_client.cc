@@ -35,19 +35,24 @@ absl::Status WrongResultCount() {
 
 class Client::Impl {
  public:
-  Impl(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel)
+  Impl(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,
+       const std::shared_ptr<grpc::Channel>& pull_channel)
       : caller_(options),
         messages_(v1::Messages::NewStub(channel)),
-        admin_(v1::Admin::NewStub(channel)) {}
+        admin_(v1::Admin::NewStub(channel)),
+        waiting_pulls_(v1::Messages::NewStub(pull_channel)) {}
 
   const Caller& caller() const { return caller_; }
   v1::Messages::Stub* messages() { return messages_.get(); }
   v1::Admin::Stub* admin() { return admin_.get(); }
+  v1::Messages::Stub* waiting_pulls() { return waiting_pulls_.get(); }
 
  private:
   const Caller caller_;
   const std::unique_ptr<v1::Messages::Stub> messages_;
   const std::unique_ptr<v1::Admin::Stub> admin_;
+  // Has its own connection, which opens with its first call.
+  const std::unique_ptr<v1::Messages::Stub> waiting_pulls_;
 };
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -56,7 +61,10 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
   auto channel = OpenChannel(options.server);
   if (!channel.ok()) return channel.status();
-  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options, *channel)));
+  auto pull_channel = OpenChannel(options.server);
+  if (!pull_channel.ok()) return pull_channel.status();
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<Impl>(options, *channel, *pull_channel)));
 }
 
 absl::StatusOr<v1::ScheduleResponse> Client::Schedule(const NewMessage& message, Repeat repeat) {
@@ -179,8 +187,10 @@ absl::StatusOr<v1::ListResponse> Client::List(const v1::ListRequest& request) {
 
 absl::StatusOr<v1::PullResponse> Client::Pull(const v1::PullRequest& request) {
   const absl::Duration wait = std::max(FromProto(request.wait()), absl::ZeroDuration());
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Pull, request,
-                              OnUnavailable::kReturn, nullptr, wait);
+  v1::Messages::Stub* const stub =
+      wait > absl::ZeroDuration() ? impl_->waiting_pulls() : impl_->messages();
+  return impl_->caller().Call(stub, &v1::Messages::Stub::Pull, request, OnUnavailable::kReturn,
+                              nullptr, wait);
 }
 
 absl::StatusOr<SettleResult> Client::Settle(const v1::SettleRequest& request) {

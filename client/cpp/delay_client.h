@@ -50,7 +50,8 @@ enum class Repeat {
   kAllowDuplicates,
 };
 
-// A client of one server, over one connection.
+// A client of one server, over one connection. Pulls that wait have another one, so that no other
+// call waits behind them.
 //
 // A call blocks until its answer or its deadline. Answers are the proto's own types; FromProto
 // (convert.h) reads their times. Errors carry the server's code, text and details (GetErrorInfo in

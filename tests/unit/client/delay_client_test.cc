@@ -2,10 +2,12 @@
 #include "client/cpp/delay_client.h"
 
 #include <fstream>
+#include <future>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -241,6 +243,32 @@ TEST_F(DelayClientTest, PullHasTimeForItsWaitAndIsNotRepeated) {
   request.mutable_wait()->set_seconds(-3'600);
   ASSERT_TRUE(client->Pull(request).ok());
   EXPECT_GT(server_.last_patience(), absl::Seconds(1));
+}
+
+// The server allows a number of calls on a connection. Pulls that wait must not take the places of
+// other calls.
+TEST_F(DelayClientTest, NoOtherCallWaitsBehindPulls) {
+  server_.Stop();
+  server_.streams_max = 1;
+  server_.Start();
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("");
+  std::promise<void> waiting;
+  std::promise<void> due;
+  server_.On<v1::PullRequest, v1::PullResponse>([&](const v1::PullRequest& request, auto*) {
+    if (request.has_wait()) {
+      waiting.set_value();
+      due.get_future().wait();
+    }
+    return grpc::Status::OK;
+  });
+  const auto client = MakeClient(absl::Seconds(5));
+  std::thread puller(
+      [&] { EXPECT_TRUE(client->Pull(ParseProto<v1::PullRequest>("wait { seconds: 60 }")).ok()); });
+  waiting.get_future().wait();
+  EXPECT_TRUE(client->Schedule({.topic = "t"}).ok());
+  EXPECT_TRUE(client->Pull(v1::PullRequest()).ok());
+  due.set_value();
+  puller.join();
 }
 
 TEST_F(DelayClientTest, SettleIsRepeatedAndTellsIt) {

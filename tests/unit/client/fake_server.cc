@@ -32,6 +32,7 @@ FakeServer::~FakeServer() {
 void FakeServer::Start() {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(target(), grpc::InsecureServerCredentials());
+  if (streams_max > 0) builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_max);
   builder.RegisterService(static_cast<v1::Messages::Service*>(this));
   builder.RegisterService(static_cast<v1::Admin::Service*>(this));
   server_ = builder.BuildAndStart();

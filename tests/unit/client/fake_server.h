@@ -26,7 +26,7 @@ using ScheduleServerStream =
 
 // A server in this process, on a Unix socket in its own directory, whose answers the test scripts.
 // A call without a scripted answer is UNIMPLEMENTED. gRPC's threads call the functions. REQUIRES:
-// the functions for streams are set before Start.
+// the public members are set before Start.
 class FakeServer final : private v1::Messages::Service, private v1::Admin::Service {
  public:
   FakeServer();
@@ -74,6 +74,9 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   // Functions that run for the length of a stream and return its status.
   std::function<grpc::Status(ServerStream*, grpc::ServerContext*)> on_subscribe;
   std::function<grpc::Status(ScheduleServerStream*)> on_schedule_stream;
+
+  // The most calls at once on one connection. 0: gRPC's default.
+  int streams_max = 0;
 
   void Start();
   // Breaks every call. Start may follow.
