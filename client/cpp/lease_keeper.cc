@@ -66,22 +66,39 @@ void LeaseKeeper::Unlist(Frame* frame) {
 }
 
 bool LeaseKeeper::Remove(Frame* frame, int index) {
+  if (!Unwait(frame, index)) return false;
+  Forget(frame->response.deliveries(index).lease_token());
+  return true;
+}
+
+bool LeaseKeeper::Unwait(Frame* frame, int index) {
   const auto at = static_cast<size_t>(index);
   if (!frame->waits[at]) return false;
   frame->waits[at] = false;
-  if (!lost_.empty()) lost_.erase(frame->response.deliveries(index).lease_token());
   if (--frame->waiting == 0) Unlist(frame);
   return true;
+}
+
+void LeaseKeeper::Forget(const std::string& lease_token) {
+  const auto asked = asked_.empty() ? asked_.end() : asked_.find(lease_token);
+  if (asked != asked_.end()) {
+    asked->second.ended = true;
+  } else if (!lost_.empty()) {
+    lost_.erase(lease_token);
+  }
 }
 
 // ---- Deliveries that run
 
 LeaseKeeper::Taken LeaseKeeper::Take(int handler, Frame* frame, int index, SteadyTime now) {
-  const bool refused = IsLost(frame->response.deliveries(index).lease_token());
-  if (!Remove(frame, index)) return Taken::kGone;
-  if (refused) return Taken::kLost;
-  if (now >= frame->lease_end) {
-    ++lost_count_;
+  const std::string& token = frame->response.deliveries(index).lease_token();
+  if (!Unwait(frame, index)) return Taken::kGone;
+  const bool refused = IsLost(token);
+  if (refused || now >= frame->lease_end) {
+    // A refusal of an extension may follow, and is of the same lease.
+    if (!refused) ++lost_count_;
+    if (!refused && asked_.count(token) > 0) lost_.insert(token);
+    Forget(token);
     return Taken::kLost;
   }
   running_[static_cast<size_t>(handler)] = {.frame = frame,
@@ -103,9 +120,11 @@ LeaseKeeper::Confirmation LeaseKeeper::ConfirmationOf(int handler) const {
 bool LeaseKeeper::End(int handler) {
   Running& running = running_[static_cast<size_t>(handler)];
   if (running.frame == nullptr) return true;
-  if (!lost_.empty()) lost_.erase(running.delivery().lease_token());
+  const std::string& token = running.delivery().lease_token();
+  const bool lost = IsLost(token);
+  Forget(token);
   running.frame = nullptr;
-  return running.reported || !reports_;
+  return running.reported || !reports_ || lost;
 }
 
 // ---- Requests
@@ -123,7 +142,7 @@ void LeaseKeeper::AddExtension(const std::string& lease_token, v1::SubscribeRequ
   v1::ExtendLease* extend = request->add_extend();
   extend->set_lease_token(lease_token);
   *extend->mutable_duration() = ToProto(lease_);
-  ++asked_[lease_token];
+  ++asked_[lease_token].requests;
 }
 
 int LeaseKeeper::ExtendRunning(SteadyTime now, int room, v1::SubscribeRequest* request) {
@@ -175,7 +194,7 @@ void LeaseKeeper::Report(SteadyTime now, bool sends, int room, v1::SubscribeRequ
     --room;
     const std::string& token = running.delivery().lease_token();
     request->add_begun(token);
-    ++asked_[token];
+    ++asked_[token].requests;
     running.reported = true;
   }
 }
@@ -210,27 +229,35 @@ std::optional<LeaseKeeper::SteadyTime> LeaseKeeper::NextCollect(SteadyTime now) 
 
 void LeaseKeeper::OnExtended(const std::string& lease_token) {
   const auto found = asked_.find(lease_token);
-  if (found != asked_.end() && --found->second == 0) asked_.erase(found);
+  if (found != asked_.end()) OnAnswer(found);
 }
 
-void LeaseKeeper::OnBegun(const std::string& lease_token) {
+void LeaseKeeper::OnAnswer(AskedMap::iterator asked) {
+  if (--asked->second.requests > 0) return;
+  if (asked->second.ended) lost_.erase(asked->first);
+  asked_.erase(asked);
+}
+
+void LeaseKeeper::OnBegun(const std::string& lease_token, SteadyTime now) {
   OnExtended(lease_token);
   for (Running& running : running_) {
-    if (running.frame != nullptr && running.delivery().lease_token() == lease_token) {
-      running.confirmed = true;
-    }
+    if (running.frame == nullptr || running.delivery().lease_token() != lease_token) continue;
+    running.confirmed = true;
+    if (running.delivery().confirm_begun()) running.begun = now;
   }
 }
 
 void LeaseKeeper::OnSettled(const std::string& lease_token) {
-  if (!asked_.empty() && asked_.erase(lease_token) > 0) reports_ = false;
+  if (asked_.empty() || asked_.erase(lease_token) == 0) return;
+  reports_ = false;
+  lost_.erase(lease_token);
 }
 
 bool LeaseKeeper::OnRefused(const std::string& lease_token) {
   const auto found = asked_.find(lease_token);
   if (found == asked_.end()) return false;
-  if (--found->second == 0) asked_.erase(found);
   if (lost_.insert(lease_token).second) ++lost_count_;
+  OnAnswer(found);
   return true;
 }
 

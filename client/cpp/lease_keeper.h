@@ -85,7 +85,7 @@ class LeaseKeeper {
   // Whether the server has confirmed the report. REQUIRES: the handler has a delivery.
   Confirmation ConfirmationOf(int handler) const;
   // The handler has returned, or the stream of its delivery has ended. Returns false if the
-  // delivery ran and was not reported, although the server takes reports.
+  // delivery ran and was not reported, although the server takes reports and the lease is not lost.
   bool End(int handler);
 
   // ---- Requests
@@ -100,11 +100,15 @@ class LeaseKeeper {
   std::optional<SteadyTime> NextCollect(SteadyTime now);
 
   // A caller sends the report of this lease.
-  void OnReport(const std::string& lease_token) { ++asked_[lease_token]; }
+  void OnReport(const std::string& lease_token) {
+    Asked& asked = asked_[lease_token];
+    ++asked.requests;
+    asked.ended = true;
+  }
   // The server extended the lease.
   void OnExtended(const std::string& lease_token);
-  // The server confirmed the report.
-  void OnBegun(const std::string& lease_token);
+  // The server confirmed the report. If the handler waits for this, its time begins now.
+  void OnBegun(const std::string& lease_token, SteadyTime now);
   // The server confirmed a settlement. It answers a report before, unless it is older and answers
   // none: then nothing more is reported.
   void OnSettled(const std::string& lease_token);
@@ -129,9 +133,22 @@ class LeaseKeeper {
     const v1::Delivery& delivery() const { return frame->response.deliveries(index); }
   };
 
+  // Extensions and reports of a lease that are not answered.
+  struct Asked {
+    int requests = 0;
+    // The delivery neither waits nor runs any more.
+    bool ended = false;
+  };
+
   bool IsLost(const std::string& lease_token) const {
     return !lost_.empty() && lost_.count(lease_token) > 0;
   }
+  // The delivery waits no more. Returns false if it did not wait.
+  bool Unwait(Frame* frame, int index);
+  // The delivery neither waits nor runs any more.
+  void Forget(const std::string& lease_token);
+  using AskedMap = std::unordered_map<std::string, Asked>;
+  void OnAnswer(AskedMap::iterator asked);
   void Append(Frame* frame, SteadyTime extend_at);
   void Unlist(Frame* frame);
   void AddExtension(const std::string& lease_token, v1::SubscribeRequest* request);
@@ -159,9 +176,8 @@ class LeaseKeeper {
   bool begins_ = false;
   // False: the server is older, and answers no report.
   bool reports_ = true;
-  // How many extensions and reports of a lease are not answered.
-  std::unordered_map<std::string, int> asked_;
-  // Unsettled deliveries whose extension or report was refused.
+  AskedMap asked_;
+  // Deliveries whose extension or report was refused, until they have ended and all is answered.
   std::unordered_set<std::string> lost_;
   int64_t lost_count_ = 0;
 };

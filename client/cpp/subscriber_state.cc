@@ -59,7 +59,7 @@ std::string FittingReason(std::string reason) {
   return reason.substr(0, fitting);
 }
 
-// What the server's limit counts, of a request without extensions.
+// What the server's limit counts, of a request without extensions: settlements, and reports.
 int SettlementsIn(const v1::SubscribeRequest& request) {
   return request.ack_size() + request.nack_size() + request.release_size() +
          request.dead_letter_size() + request.begun_size();
@@ -202,7 +202,7 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
 void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
   for (const std::string& token : response.extended()) leases_.OnExtended(token);
   counts_.extended += response.extended_size();
-  for (const std::string& token : response.begun()) leases_.OnBegun(token);
+  for (const std::string& token : response.begun()) leases_.OnBegun(token, last_frame_);
   // A handler may wait for the answer to its report.
   if (!response.begun().empty() || !response.refused().empty()) changed_.NotifyAll();
   if (response.settled().empty() && response.refused().empty()) return;
@@ -403,9 +403,8 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     if (!stream_open_) return WriteTask::kEnd;
     request->Clear();
     const int room = TakeSettlements(request);
-    const bool settles = room < request_max_;
-    if (settles) ++counts_.settle_requests;
-    const bool sends = settles || request->no_more_deliveries();
+    const bool sends = room < request_max_ || request->no_more_deliveries();
+    if (SettlementsIn(*request) > request->begun_size()) ++counts_.settle_requests;
     const SteadyTime now = std::chrono::steady_clock::now();
     const int released = leases_.Collect(now, sends, room, request);
     OnGivenBack(*request, released);

@@ -112,6 +112,21 @@ TEST_F(LeaseKeeperTest, ALostLeaseIsNotAskedForAgain) {
   EXPECT_EQ(Collect(2 * kInterval), Tokens{"2"});
 }
 
+// The answers may come after the handler has returned. Nothing is remembered of them.
+TEST_F(LeaseKeeperTest, NothingIsKeptOfAnEndedDelivery) {
+  Frame frame = MakeFrame(1, 1);
+  keeper_.Add(&frame, zero_);
+  ASSERT_EQ(keeper_.Take(0, &frame, 0, zero_), LeaseKeeper::Taken::kYes);
+  EXPECT_EQ(Collect(kInterval), Tokens{"1"});
+  keeper_.End(0);
+  EXPECT_TRUE(keeper_.OnRefused("1")) << "the report";
+  EXPECT_TRUE(keeper_.OnRefused("1")) << "the extension";
+  EXPECT_EQ(keeper_.lost_count(), 1);
+  Frame again = MakeFrame(1, 1);
+  keeper_.Add(&again, zero_);
+  EXPECT_EQ(keeper_.Take(0, &again, 0, zero_), LeaseKeeper::Taken::kYes);
+}
+
 TEST_F(LeaseKeeperTest, AnOlderServerGetsNoReportAfterOneWithoutAnswer) {
   Frame frame = MakeFrame(1, 2);
   keeper_.Add(&frame, zero_);
@@ -152,7 +167,7 @@ class Story {
     if (verb == "take") return Take(now, std::stoi(object));
     if (verb == "end") return keeper_.End(0) ? "reported" : "";
     if (verb == "extended") return keeper_.OnExtended(object), "";
-    if (verb == "begun") return keeper_.OnBegun(object), "";
+    if (verb == "begun") return keeper_.OnBegun(object, now), "";
     if (verb == "refused") return keeper_.OnRefused(object) ? "lease" : "settlement";
     if (verb == "may?") return Confirmation();
     if (verb == "next") return Next(now);
@@ -307,6 +322,43 @@ TEST(DeliveryStoryTest, WaitsRunsAndEnds) {
         {101, "refused 1", "lease"},
         {102, "refused 1", "settlement"}},
        1},
+      {"a lease is lost once, also if the handler returns meanwhile",
+       second,
+       {{0, "add 1"},
+        {0, "take 1"},
+        {100, "collect", "extend 1, begun 1"},
+        {101, "refused 1", "lease"},
+        {101, "end", "reported"},
+        {102, "refused 1", "lease"},
+        {102, "refused 1", "settlement"}},
+       1},
+      {"a lease is lost once, also if it waits",
+       second,
+       {{0, "add 1"},
+        {100, "collect", "extend 1"},
+        {200, "collect", "extend 1"},
+        {201, "refused 1", "lease"},
+        {202, "take 1", "lost"},
+        {203, "refused 1", "lease"}},
+       1},
+      {"a handler that leaves a delivery with a lost lease needs no report",
+       second,
+       {{0, "add 1"},
+        {99, "take 1"},
+        {100, "collect", "extend 1"},
+        {101, "refused 1", "lease"},
+        {102, "end", "reported"}},
+       1},
+      {"the time of a suspect counts from the answer",
+       quarter,
+       {{0, "suspect 1"},
+        {0, "take 1"},
+        {0, "collect", "begun 1"},
+        {100, "collect", "extend 1"},
+        {150, "begun 1"},
+        {200, "collect", "extend 1"},
+        {300, "collect", "extend 1"},
+        {400, "collect"}}},
       {"a suspect waits for the answer, and is extended meanwhile",
        second,
        {{0, "suspect 1"},

@@ -84,6 +84,7 @@ TEST(SubscriberStateTest, ALeftDeliveryIsReported) {
   ASSERT_EQ(request.begun_size(), 1);
   EXPECT_EQ(request.begun(0), "1");
   EXPECT_EQ(state.counts().left, 1);
+  EXPECT_EQ(state.counts().settle_requests, 0) << "a report settles nothing";
 }
 
 // A message that may have ended a process is handled only once the server knows of it.
