@@ -53,7 +53,7 @@ func call[Request, Response any](ctx context.Context, c caller, rule onUnavailab
 			}
 			return response, tries, nil
 		}
-		failure := errorOf(ctx, err)
+		failure := c.options.errorOf(ctx, err)
 		standby := c.options.refusedByStandby(failure)
 		limit := c.options.AttemptsMax
 		if !standby && (failure.Code != codes.Unavailable || rule == returnError || (limit > 0 && tries >= limit)) {

@@ -5,6 +5,7 @@ package duetime
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -75,6 +76,20 @@ func ReasonOf(err error) string {
 }
 
 func newError(code codes.Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// errorOf is the function errorOf, and says it if only one of client and server uses TLS.
+func (o Options) errorOf(ctx context.Context, err error) *Error {
+	failure := errorOf(ctx, err)
+	switch {
+	case failure.Code != codes.Unavailable || failure.Reason != "":
+	case o.TLS == nil && strings.Contains(failure.Message, "error reading server preface: EOF"):
+		failure.Message = o.Server +
+			": the server closed the connection before it answered, as a server with TLS does; this client uses no TLS"
+	case o.TLS != nil && strings.Contains(failure.Message, "first record does not look like a TLS handshake"):
+		failure.Message = o.Server + ": this client uses TLS, and the server does not"
+	}
+	return failure
+}
 
 // errorOf converts the error of a call that was made with ctx. err must not be nil.
 func errorOf(ctx context.Context, err error) *Error {

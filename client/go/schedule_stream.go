@@ -89,7 +89,7 @@ func (c *Client) OpenScheduleStream(ctx context.Context, options ScheduleStreamO
 		err = newError(codes.DeadlineExceeded, "no member of the cell led in time")
 	}
 	if err != nil {
-		failure := errorOf(ctx, err)
+		failure := c.options.errorOf(ctx, err)
 		cancel()
 		conn.Close()
 		return nil, failure
@@ -214,7 +214,7 @@ func (s *ScheduleStream) end() error {
 		// The cause of a cancellation explains more than the cancellation.
 		s.err = s.broken
 	case s.readErr != io.EOF:
-		s.err = errorOf(s.ctx, s.readErr)
+		s.err = s.options.errorOf(s.ctx, s.readErr)
 	case len(s.frames) > 0:
 		s.err = newError(codes.Internal, "the server ended the stream before it had answered all of it")
 	}

@@ -215,7 +215,7 @@ func (s *Subscriber) run(conn *grpc.ClientConn) {
 		var retryDelay time.Duration
 		refusedByStandby := false
 		if err != nil {
-			failure := errorOf(s.ctx, err)
+			failure := s.client.errorOf(s.ctx, err)
 			if !mayPass(failure.Code) {
 				s.client.logf("the server %s refuses the subscriber of %q, which has ended: %v", s.client.Server, s.options.Topic, failure)
 				s.err = failure
