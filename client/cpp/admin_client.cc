@@ -44,7 +44,7 @@ absl::StatusOr<v1::Operation> OperationIn(absl::StatusOr<Response> response) {
 class AdminClient::Impl {
  public:
   Impl(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel)
-      : caller_(options),
+      : caller_(options, channel),
         admin_(v1::Admin::NewStub(channel)),
         messages_(v1::Messages::NewStub(channel)) {}
 

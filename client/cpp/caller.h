@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <grpcpp/grpcpp.h>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,13 +21,16 @@ namespace duetime::client {
 // misleading answer.
 enum class OnUnavailable { kRepeat, kReturn };
 
-// Makes calls and repeats them by the rules of ClientOptions. Holds no connection and no state of a
-// call, but the budget of repeats that the calls share. Thread-safe.
+// Makes calls and repeats them by the rules of ClientOptions. Holds no state of a call, but the
+// budget of repeats that the calls share. Thread-safe.
 class Caller {
  public:
-  // `tokens`: of the budget, at the start.
-  explicit Caller(const ClientOptions& options, double tokens = RetryBudget::kTokensMax)
+  // Waits between two tries in `channel`, so that gRPC connects meanwhile. `tokens`: of the budget,
+  // at the start.
+  Caller(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,
+         double tokens = RetryBudget::kTokensMax)
       : options_(options),
+        channel_(channel),
         several_(HasSeveralAddresses(options.server.target)),
         budget_(std::chrono::steady_clock::now(), tokens) {}
 
@@ -55,6 +59,7 @@ class Caller {
 
  private:
   const ClientOptions options_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const bool several_;
   mutable RetryBudget budget_;
 };

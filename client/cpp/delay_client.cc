@@ -37,7 +37,7 @@ class Client::Impl {
  public:
   Impl(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,
        const std::shared_ptr<grpc::Channel>& pull_channel)
-      : caller_(options),
+      : caller_(options, channel),
         messages_(v1::Messages::NewStub(channel)),
         admin_(v1::Admin::NewStub(channel)),
         waiting_pulls_(v1::Messages::NewStub(pull_channel)) {}

@@ -21,8 +21,10 @@
 namespace duetime::client {
 namespace {
 
-// How often a subscriber that waits for a leader looks whether it should stop.
+// How often a subscriber that waits for its server looks whether it should stop.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
+// The longest pause, so that an infinite one does not overflow the clock's arithmetic.
+constexpr absl::Duration kPauseMax = absl::Hours(24 * 365);
 // A subscriber that gets neither a stream nor an error for this long says so.
 constexpr absl::Duration kOverdueAfter = absl::Seconds(5);
 
@@ -137,22 +139,24 @@ class Subscriber::Impl {
     }
   }
 
-  // Waits before the next stream. Returns false as soon as a stop is requested. After a change of
-  // leader in a cell, the wait ends early once a member leads, and a thread waits in gRPC: without
-  // one, gRPC reads its connections every five seconds only, and so learns that late who leads.
+  // Waits before the next stream. Returns false as soon as a stop is requested. gRPC connects only
+  // while a thread waits in it; without one it looks at its connections every five seconds. After a
+  // change of leader in a cell, the wait ends early once a member leads.
   bool PauseBeforeNext(const absl::Status& status, absl::Duration wait) {
     const std::string reason = GetErrorInfo(status).reason;
     const bool leader_changes = HasSeveralAddresses(options_.server.target) &&
                                 absl::IsUnavailable(status) &&
                                 (reason.empty() || reason == "NOT_LEADER" || reason == "DRAINING");
-    if (!leader_changes) return state_.Pause(wait);
-    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
+    const auto deadline =
+        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(std::min(wait, kPauseMax));
     if (!state_.Pause(std::min(wait, kLookEvery))) return false;
     while (state_.Running() && std::chrono::steady_clock::now() < deadline) {
-      if (channel_->WaitForConnected(std::chrono::system_clock::now() +
-                                     absl::ToChronoMicroseconds(kLookEvery))) {
-        break;
+      if (!channel_->WaitForConnected(std::chrono::system_clock::now() +
+                                      absl::ToChronoMicroseconds(kLookEvery))) {
+        continue;
       }
+      if (leader_changes) break;
+      return state_.Pause(absl::FromChrono(deadline - std::chrono::steady_clock::now()));
     }
     return state_.Running();
   }

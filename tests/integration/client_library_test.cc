@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C++ client library against the built daemon: behaviour that only both together can show.
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/cpp/admin_client.h"
 #include "client/cpp/delay_client.h"
 #include "client/cpp/pager.h"
 #include "client/cpp/schedule_stream.h"
+#include "client/cpp/subscriber.h"
 #include "tests/integration/daemon_fixture.h"
 
 namespace duetime::test {
@@ -96,6 +101,42 @@ TEST_F(ClientLibraryTest, WhatAKillLeavesInDoubtIsSentAgainWithoutDoubles) {
   const std::map<int64_t, int> sizes = SizesOf("t");
   EXPECT_EQ(sizes.size(), sent);
   for (const auto& [size, count] : sizes) EXPECT_EQ(count, 1) << size;
+}
+
+// gRPC connects only while a thread waits in it. A server in another process shows it.
+TEST_F(ClientLibraryTest, ACallAndASubscriberFindTheServerSoonAfterARestart) {
+  using Clock = std::chrono::steady_clock;
+  client::ClientOptions options = Options();
+  options.backoff.initial = options.backoff.max = absl::Milliseconds(500);
+  const auto client = *client::Client::Create(options);
+  std::atomic<int> connects = 0;
+  client::SubscriberOptions subscriber_options;
+  subscriber_options.server = options.server;
+  subscriber_options.topic = "t";
+  subscriber_options.backoff = options.backoff;
+  subscriber_options.on_connect = [&](const v1::SubscribeStarted&) { ++connects; };
+  const auto subscriber = *client::Subscriber::Start(
+      subscriber_options, [](const client::Delivery&) { return client::Settlement::Ack(); });
+  const auto wait_for_connects = [&](int count) {
+    const auto deadline = Clock::now() + std::chrono::seconds(30);
+    while (connects < count && Clock::now() < deadline) std::this_thread::yield();
+    EXPECT_GE(connects, count);
+  };
+  wait_for_connects(1);
+  for (int restart = 1; restart <= 3; ++restart) {
+    server_->Kill();
+    // The first tries find no server.
+    std::future<absl::Status> call = std::async(std::launch::async, [&] {
+      return client->Schedule({.topic = "t", .when = absl::Hours(1)}).status();
+    });
+    EXPECT_EQ(call.wait_for(std::chrono::milliseconds(600)), std::future_status::timeout);
+    ASSERT_TRUE(server_->Start()) << server_->error();
+    const auto started = Clock::now();
+    EXPECT_TRUE(call.get().ok());
+    wait_for_connects(restart + 1);
+    EXPECT_LT(Clock::now() - started, std::chrono::seconds(3)) << "restart " << restart;
+  }
+  EXPECT_TRUE(subscriber->Stop().ok());
 }
 
 TEST_F(ClientLibraryTest, AForecastCountsWhatIsThere) {

@@ -63,30 +63,32 @@ class CallerBudgetTest : public testing::Test {
     return options;
   }
 
+  const std::shared_ptr<grpc::Channel> channel_ =
+      grpc::CreateChannel("unix:/nobody", grpc::InsecureChannelCredentials());
   int tries_ = 0;
 };
 
 // A restart of a server takes longer than a few tries.
 TEST_F(CallerBudgetTest, ACallIsRepeatedUntilItsDeadline) {
   ClientOptions options = Options(ClientOptions().deadline);
-  EXPECT_TRUE(Run(Caller(options), 10).ok());
+  EXPECT_TRUE(Run(Caller(options, channel_), 10).ok());
   EXPECT_EQ(tries_, 11);
   options.attempts_max = 4;
-  EXPECT_TRUE(absl::IsUnavailable(Run(Caller(options), 10)));
+  EXPECT_TRUE(absl::IsUnavailable(Run(Caller(options, channel_), 10)));
   EXPECT_EQ(tries_, 4);
 }
 
 TEST_F(CallerBudgetTest, ARepeatNeedsAToken) {
-  const Caller without(Options(absl::Milliseconds(400)), /*tokens=*/0);
+  const Caller without(Options(absl::Milliseconds(400)), channel_, /*tokens=*/0);
   EXPECT_TRUE(absl::IsUnavailable(Run(without, 1'000)));
   EXPECT_EQ(tries_, 1);
-  const Caller with_one(Options(absl::Milliseconds(400)), /*tokens=*/1);
+  const Caller with_one(Options(absl::Milliseconds(400)), channel_, /*tokens=*/1);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(Run(with_one, 1).ok()) << "a success gives the token back";
     EXPECT_EQ(tries_, 2);
   }
   // A call that finds no token goes on when there is one: nine tenths of a second later.
-  EXPECT_TRUE(Run(Caller(Options(absl::Seconds(10)), /*tokens=*/0), 1).ok());
+  EXPECT_TRUE(Run(Caller(Options(absl::Seconds(10)), channel_, /*tokens=*/0), 1).ok());
   EXPECT_EQ(tries_, 2);
 }
 
