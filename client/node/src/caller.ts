@@ -11,6 +11,7 @@ import { Backoff, type BackoffOptions } from './backoff';
 import { rpcOf } from './codec';
 import { type Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest, errorOfCall } from './errors';
+import { RetryBudget } from './retry_budget';
 import type { Calls } from './types';
 
 /** The options of one call. */
@@ -25,7 +26,10 @@ export interface CallOptions {
 export interface CallLimits {
   /** The deadline of a call in milliseconds, including its retries. Default: 10,000. */
   timeout?: number;
-  /** The most tries of a call that may be repeated. 1: no repeat. Default: 4. */
+  /**
+   * The most tries of a call that may be repeated. 1: no repeat. Default: 0, no limit but the deadline of the call and the client's
+   * budget of repeats, which bounds the load on a server that fails.
+   */
   triesMax?: number;
   /** The waits between tries. */
   backoff?: BackoffOptions;
@@ -40,10 +44,11 @@ const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 export class Caller {
   private readonly timeout: number;
   private readonly triesMax: number;
+  private readonly budget = new RetryBudget(performance.now());
 
   constructor(private readonly connection: Connection, private readonly limits: CallLimits) {
     this.timeout = limits.timeout ?? 10_000;
-    this.triesMax = limits.triesMax ?? 4;
+    this.triesMax = limits.triesMax || Infinity;
   }
 
   /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. */
@@ -61,22 +66,31 @@ export class Caller {
     const rpc = rpcOf(name);
     const bytes = encodeRequest(rpc.request, request);
     if (!(timeout > 0)) throw new DuetimeError('DEADLINE_EXCEEDED', 'the deadline of the call is not in the future');
+    this.budget.onCall();
+    let paid = false;
     for (let tries = 1; ; ++tries) {
       try {
         const answer = await this.tryOnce(rpc.path, bytes, deadline, options.signal);
+        if (paid) this.budget.giveBack();
         return { response: rpc.response.decode(answer), triedBefore: tries > 1 };
       } catch (error) {
         if (!(error instanceof DuetimeError)) throw error;
         this.connection.onError(error);
-        let wait = LEADER_PAUSE;
+        const pause = async (wait: number): Promise<void> => {
+          if (performance.now() + wait >= deadline) throw error;
+          await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
+        };
+        paid = false;
         if (this.connection.refusedByStandby(error)) {
           --tries;
-        } else {
-          if (error.code !== 'UNAVAILABLE' || onUnavailable === 'fail' || tries >= this.triesMax) throw error;
-          wait = backoff.next(error.retryDelay);
+          await pause(LEADER_PAUSE);
+          continue;
         }
-        if (performance.now() + wait >= deadline) throw error;
-        await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
+        if (error.code !== 'UNAVAILABLE' || onUnavailable === 'fail' || tries >= this.triesMax) throw error;
+        while (!paid) {
+          await pause(backoff.next(error.retryDelay));
+          paid = this.budget.take(performance.now());
+        }
       }
     }
   }

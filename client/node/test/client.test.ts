@@ -9,6 +9,7 @@ import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type Service
 import { type Calls, Client, DuetimeError, type NewMessage, type RescheduleRequest, type ScheduleRequest } from '../src';
 import { codecOfName, rpcOf } from '../src/codec';
 import { Backoff } from '../src/backoff';
+import { RetryBudget } from '../src/retry_budget';
 import { fittingReason } from '../src/settlement';
 
 type Answer = (error: Partial<ServiceError> | null, response?: object) => void;
@@ -18,7 +19,9 @@ type Unary = (call: ServerUnaryCall<any, any>, answer: Answer) => void;
 let behaviour: Unary = () => undefined;
 const requests: object[] = [];
 const server = new Server();
+let address: string;
 let client: Client;
+const FAST = { backoff: { initial: 1, max: 2 } };
 
 function serve(name: keyof Calls): void {
   const { path, request, response } = rpcOf(name);
@@ -40,7 +43,8 @@ before(async () => {
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound)));
   });
-  client = new Client({ server: `127.0.0.1:${port}`, backoff: { initial: 1, max: 2 } });
+  address = `127.0.0.1:${port}`;
+  client = new Client({ server: address, ...FAST });
 });
 
 after(() => {
@@ -60,6 +64,59 @@ test('schedule repeats the same request id after UNAVAILABLE', async () => {
   assert.equal(ids.length, 3);
   assert.equal(new Set(ids).size, 1);
   assert.match(ids[0]!, /.{20}/);
+});
+
+test('a call is repeated until it succeeds, or has had its tries', async () => {
+  behaviour = unavailable(10, {});
+  await client.schedule({ topic: 't', delay: 0 });
+  assert.equal(requests.length, 11);
+  behaviour = unavailable(5, {});
+  const limited = new Client({ server: address, ...FAST, triesMax: 4 });
+  await assert.rejects(limited.schedule({ topic: 't', delay: 0 }), { code: 'UNAVAILABLE' });
+  assert.equal(requests.length, 4);
+  limited.close();
+});
+
+test('a client without budget waits and makes no tries', { timeout: 15_000 }, async () => {
+  const own = new Client({ server: address, ...FAST, timeout: 1_500 });
+  behaviour = unavailable(Infinity, {});
+  await assert.rejects(own.schedule({ topic: 't', delay: 0 }), { code: 'UNAVAILABLE' });
+  // 100 repeats, and one more for each second.
+  assert.ok(requests.length > 100 && requests.length <= 103, `${requests.length} tries`);
+  behaviour = unavailable(1, {});
+  await own.schedule({ topic: 't', delay: 0 }); // it waits for its token
+  own.close();
+});
+
+test('repeats that succeed cost no budget', { timeout: 15_000 }, async () => {
+  const own = new Client({ server: address, ...FAST });
+  for (let call = 0; call < 300; ++call) {
+    behaviour = unavailable(1, {});
+    await own.schedule({ topic: 't', delay: 0 });
+  }
+  own.close();
+});
+
+test('the budget holds what calls and time add', () => {
+  const drain = (budget: RetryBudget, now: number): number => {
+    let tokens = 0;
+    while (budget.take(now)) ++tokens;
+    return tokens;
+  };
+  for (const [calls, givenBack, milliseconds, tokens] of [
+    [0, 0, 0, 0], [9, 0, 0, 0], [10, 0, 0, 1], [25, 0, 0, 2], [0, 0, 999, 0], [0, 0, 1_000, 1], [5, 0, 500, 1], [0, 3, 0, 3],
+    [10, 1, 7_500, 9], [0, 0, -5_000, 0], [2_000, 0, 0, 100], [0, 200, 0, 100], [0, 0, 1e9, 100], [600, 60, 60_000, 100],
+  ] as const) {
+    const budget = new RetryBudget(7);
+    assert.equal(drain(budget, 7), 100);
+    for (let i = 0; i < calls; ++i) budget.onCall();
+    for (let i = 0; i < givenBack; ++i) budget.giveBack();
+    assert.equal(drain(budget, 7 + milliseconds), tokens, `${calls} calls, ${givenBack} given back, ${milliseconds} ms`);
+  }
+  const full = new RetryBudget(0);
+  full.onCall();
+  full.giveBack();
+  assert.equal(drain(full, 1e9), 100);
 });
 
 test('a reschedule with an etag is not repeated', async () => {

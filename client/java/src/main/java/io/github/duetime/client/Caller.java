@@ -30,6 +30,7 @@ final class Caller {
 
   private final Connection connection;
   private final ClientOptions options;
+  private final RetryBudget budget = new RetryBudget(System.nanoTime());
 
   Caller(Connection connection, ClientOptions options) {
     this.connection = connection;
@@ -49,6 +50,7 @@ final class Caller {
     }
     long end = System.nanoTime() + Times.nanos(options.deadline().plus(extra));
     Run<Q, A, T> run = new Run<>(method, request, rule, end, result);
+    budget.onCall();
     run.start();
     run.future.whenComplete((value, error) -> run.cancelIfCancelled());
     return run.future;
@@ -77,6 +79,8 @@ final class Caller {
     private final ResultOf<A, T> result;
     private final Backoff backoff = new Backoff(options.backoff(), ThreadLocalRandom.current());
     private int tries;
+    // The current try took a token of the budget.
+    private boolean paid;
     private volatile ClientCall<Q, A> current;
 
     Run(MethodDescriptor<Q, A> method, Q request, OnUnavailable rule, long end, ResultOf<A, T> result) {
@@ -104,18 +108,33 @@ final class Caller {
     }
 
     private void failed(DuetimeException error) {
-      boolean refused = connection.refusedByStandby(error);
-      if (refused) tries--;
-      boolean repeat = !connection.isClosed() && (refused || error instanceof DuetimeException.Unavailable
-          && rule == OnUnavailable.REPEAT && tries < options.attemptsMax());
-      long wait = refused ? Cell.PAUSE_NANOS : repeat ? backoff.next(error.retryDelay().orElse(Duration.ZERO)) : 0;
-      if (!repeat || wait >= end - System.nanoTime()) {
+      if (connection.refusedByStandby(error)) {
+        tries--;
+        repeat(error, Cell.PAUSE_NANOS, true);
+      } else if (error instanceof DuetimeException.Unavailable && rule == OnUnavailable.REPEAT
+          && (options.attemptsMax() <= 0 || tries < options.attemptsMax())) {
+        repeat(error, nextWait(error), false);
+      } else {
+        future.completeExceptionally(error);
+      }
+    }
+
+    private long nextWait(DuetimeException error) {
+      return backoff.next(error.retryDelay().orElse(Duration.ZERO));
+    }
+
+    /** Makes another try after the wait, or after a further wait if the budget is empty then. */
+    private void repeat(DuetimeException error, long wait, boolean free) {
+      if (connection.isClosed() || wait >= end - System.nanoTime()) {
         future.completeExceptionally(error);
         return;
       }
       CompletableFuture.delayedExecutor(wait, TimeUnit.NANOSECONDS).execute(() -> {
+        if (future.isDone()) return;
         try {
-          start();
+          paid = !free && budget.take(System.nanoTime());
+          if (free || paid) start();
+          else repeat(error, nextWait(error), false);
         } catch (RuntimeException e) {
           future.completeExceptionally(DuetimeException.of(e));
         }
@@ -138,6 +157,7 @@ final class Caller {
 
       @Override
       public void onCompleted() {
+        if (paid) budget.giveBack();
         try {
           future.complete(result.make(value, tries));
         } catch (DuetimeException e) {

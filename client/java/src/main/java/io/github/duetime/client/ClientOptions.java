@@ -15,7 +15,7 @@ public final class ClientOptions {
     this.from = from;
   }
 
-  /** Returns a builder with the defaults: 127.0.0.1:7788 without TLS, a deadline of 10 s, and 4 tries. */
+  /** Returns a builder with the defaults: 127.0.0.1:7788 without TLS, and a deadline of 10 s. */
   public static Builder builder() {
     return new Builder();
   }
@@ -69,7 +69,7 @@ public final class ClientOptions {
     private Path tlsKey;
     private Supplier<String> token;
     private Duration deadline = Duration.ofSeconds(10);
-    private int attemptsMax = 4;
+    private int attemptsMax;
     private BackoffOptions backoff = BackoffOptions.DEFAULT;
 
     private Builder() {}
@@ -134,7 +134,10 @@ public final class ClientOptions {
       return this;
     }
 
-    /** Sets the most tries of a call that may be repeated. 1: no repeat. */
+    /**
+     * Sets the most tries of a call that may be repeated. 1: no repeat. Default: 0, no limit but the deadline of the call and the
+     * client's budget of repeats, which bounds the load on a server that fails.
+     */
     public Builder attemptsMax(int value) {
       attemptsMax = value;
       return this;

@@ -44,8 +44,9 @@ import java.util.concurrent.CompletableFuture;
  * returns at once; the future fails with the same exception, and cancelling the future cancels the call. Answers are the
  * classes of the protos; messages.proto lists the errors beside each call.
  *
- * <p>Retries: after UNAVAILABLE only, within the deadline of the call, and only where a repeat does no harm and its answer
- * does not mislead.
+ * <p>Retries: after UNAVAILABLE only, until the deadline of the call, and only where a repeat does no harm and its answer
+ * does not mislead. The client has a budget of 100 repeats that fail; each second adds one repeat, and so do ten calls. A call
+ * without budget waits.
  *
  * <p>Thread-safe; calls of several threads share the connection.
  */

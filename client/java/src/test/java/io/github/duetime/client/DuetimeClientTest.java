@@ -42,20 +42,26 @@ import org.junit.jupiter.api.Timeout;
 class DuetimeClientTest {
   private static final NewMessage MESSAGE = NewMessage.builder("orders").after(Duration.ofMinutes(1)).build();
 
+  private static final BackoffOptions FAST = new BackoffOptions(Duration.ofMillis(1), Duration.ofMillis(2), 2);
+
   private final List<String> requestIds = Collections.synchronizedList(new ArrayList<>());
   private final List<StatusRuntimeException> failures = Collections.synchronizedList(new ArrayList<>());
+  private final String name = InProcessServerBuilder.generateName();
   private Server server;
   private DuetimeClient client;
 
   @BeforeEach
   void start() throws IOException {
-    String name = InProcessServerBuilder.generateName();
     server = InProcessServerBuilder.forName(name).addService(new FakeMessages()).build().start();
-    client = open(name, ClientOptions.builder().build());
+    client = open(ClientOptions.builder());
   }
 
-  private static DuetimeClient open(String name, ClientOptions options) {
-    return DuetimeClient.on(Connection.of(InProcessChannelBuilder.forName(name).build(), null), options);
+  private DuetimeClient open(ClientOptions.Builder options) {
+    return DuetimeClient.on(Connection.of(InProcessChannelBuilder.forName(name).build(), null), options.build());
+  }
+
+  private void failNext(int calls) {
+    for (int i = 0; i < calls; i++) failures.add(Status.UNAVAILABLE.asRuntimeException());
   }
 
   @AfterEach
@@ -114,6 +120,45 @@ class DuetimeClientTest {
     client.reschedule(target, When.after(Duration.ZERO));
     failures.add(Status.UNAVAILABLE.asRuntimeException());
     assertThrows(DuetimeException.Unavailable.class, () -> client.schedule(MESSAGE, Repeat.NEVER));
+  }
+
+  @Test
+  void aCallIsRepeatedUntilItSucceedsOrHasHadItsTries() {
+    failNext(10);
+    try (DuetimeClient fast = open(ClientOptions.builder().backoff(FAST))) {
+      fast.schedule(MESSAGE);
+    }
+    assertEquals(11, requestIds.size());
+    requestIds.clear();
+    failNext(5);
+    try (DuetimeClient limited = open(ClientOptions.builder().backoff(FAST).attemptsMax(4))) {
+      assertThrows(DuetimeException.Unavailable.class, () -> limited.schedule(MESSAGE));
+    }
+    assertEquals(4, requestIds.size());
+  }
+
+  @Test
+  void aClientWithoutBudgetWaitsAndMakesNoTries() {
+    failNext(10_000);
+    try (DuetimeClient fast = open(ClientOptions.builder().backoff(FAST).deadline(Duration.ofMillis(1_500)))) {
+      assertThrows(DuetimeException.Unavailable.class, () -> fast.schedule(MESSAGE));
+      // 100 repeats, and one more for each second.
+      assertTrue(requestIds.size() > 100 && requestIds.size() <= 103, requestIds.size() + " tries");
+      failures.clear();
+      failNext(1);
+      fast.schedule(MESSAGE);  // it waits for its token
+    }
+  }
+
+  @Test
+  void repeatsThatSucceedCostNoBudget() {
+    try (DuetimeClient fast = open(ClientOptions.builder().backoff(FAST))) {
+      for (int call = 0; call < 300; call++) {
+        failNext(1);
+        fast.schedule(MESSAGE);
+      }
+    }
+    assertEquals(600, requestIds.size());
   }
 
   @Test
