@@ -152,7 +152,7 @@ final class Caller {
 
       @Override
       public void onError(Throwable error) {
-        failed(DuetimeException.of(error));
+        failed(connection.errorOf(error));
       }
 
       @Override

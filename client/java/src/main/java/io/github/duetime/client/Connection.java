@@ -46,20 +46,25 @@ final class Connection implements AutoCloseable {
   private final Channel channel;
   private final String address;
   private final boolean toCell;
+  private final boolean tls;
+  // A server has answered once.
+  private volatile boolean connected;
   private final AtomicLong woken = new AtomicLong(System.nanoTime() - WAKE_NANOS);
 
-  private Connection(ManagedChannel managed, String address, Supplier<String> token, boolean toCell) {
+  private Connection(ManagedChannel managed, String address, Supplier<String> token, boolean toCell, boolean tls) {
     this.managed = managed;
     this.address = address;
     this.channel = token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token));
     this.toCell = toCell;
+    this.tls = tls;
+    noteConnected();
     if (toCell) keepTrying();
   }
 
   /** Opens a channel. Throws INVALID_ARGUMENT if the target is none, or a TLS file is bad or cannot be read. */
   static Connection open(ClientOptions options) {
     try {
-      return new Connection(channelTo(options), options.target(), options.token(), options.isCell());
+      return new Connection(channelTo(options), options.target(), options.token(), options.isCell(), options.usesTls());
     } catch (IOException | RuntimeException e) {
       // gRPC throws several types, and what it opens depends on the options only.
       throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, "cannot use the server or its TLS files: " + e.getMessage(), e);
@@ -85,7 +90,7 @@ final class Connection implements AutoCloseable {
 
   /** Returns a connection on this channel, for tests without a network too. */
   static Connection of(ManagedChannel managed, Supplier<String> token) {
-    return new Connection(managed, managed.authority(), token, false);
+    return new Connection(managed, managed.authority(), token, false, false);
   }
 
   private static ChannelCredentials credentials(ClientOptions options) throws IOException {
@@ -112,6 +117,17 @@ final class Connection implements AutoCloseable {
   /** Returns true if another member leads. The call changed nothing, so any call may be made again. */
   boolean refusedByStandby(DuetimeException error) {
     return toCell && error.reason().equals("NOT_LEADER");
+  }
+
+  private void noteConnected() {
+    ConnectivityState state = managed.getState(false);
+    if (state == ConnectivityState.READY) connected = true;
+    else managed.notifyWhenStateChanged(state, this::noteConnected);
+  }
+
+  /** Makes the error of a call from what gRPC threw. */
+  DuetimeException errorOf(Throwable error) {
+    return ConnectionError.explain(DuetimeException.of(error), address, tls, connected);
   }
 
   /** Tries each second to reach the members that are not connected, because one of them may lead next. */

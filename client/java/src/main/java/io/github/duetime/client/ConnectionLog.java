@@ -51,18 +51,10 @@ final class ConnectionLog {
     write(Level.ERROR, "is refused by " + address + " and ends: " + error.code() + ": " + textOf(error));
   }
 
-  /** gRPC says no more than "io exception" of a connection; its cause names the address and why. */
-  private static String textOf(DuetimeException error) {
-    String cause;
-    try {
-      Throwable root = error;
-      while (root.getCause() != null) root = root.getCause();
-      cause = root.getMessage();
-    } catch (RuntimeException e) {
-      // The function that makes the tokens may throw anything.
-      cause = null;
-    }
-    return cause == null || error.getMessage().contains(cause) ? error.getMessage() : error.getMessage() + ": " + cause;
+  /** Returns the text without the address, which the line has already. */
+  private String textOf(DuetimeException error) {
+    String text = error.getMessage();
+    return text.startsWith(address + ": ") ? text.substring(address.length() + 2) : text;
   }
 
   private void write(Level level, String text) {

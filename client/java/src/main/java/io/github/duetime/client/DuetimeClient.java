@@ -151,7 +151,7 @@ public final class DuetimeClient implements AutoCloseable {
   /** Opens a stream to schedule many messages. If the server cannot be reached, the stream ends with UNAVAILABLE. */
   public ScheduleStream openScheduleStream(ScheduleStream.Options streamOptions, ScheduleStream.Listener listener) {
     connection.wake();
-    return new ScheduleStream(connection.channel(), streamOptions, listener);
+    return new ScheduleStream(connection, streamOptions, listener);
   }
 
   // ---- Accepted messages

@@ -83,6 +83,11 @@ public class DuetimeException extends RuntimeException {
     return make(code, getMessage(), details, this);
   }
 
+  /** Returns the same error with another text. */
+  final DuetimeException saying(String message) {
+    return make(code, message, details, getCause());
+  }
+
   /** Makes the error of a call that ended with this status, which is not OK. */
   static DuetimeException of(Status status, Metadata trailers) {
     String message = status.getDescription();

@@ -6,7 +6,6 @@ import io.github.duetime.v1.ScheduleResponse;
 import io.github.duetime.v1.ScheduleResult;
 import io.github.duetime.v1.ScheduleStreamRequest;
 import io.github.duetime.v1.ScheduleStreamResponse;
-import io.grpc.Channel;
 import io.grpc.Status;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
@@ -60,6 +59,7 @@ public final class ScheduleStream implements AutoCloseable {
   }
 
   private final Options options;
+  private final Connection connection;
   private final Listener listener;
   private final ClientCallStreamObserver<ScheduleStreamRequest> requests;
 
@@ -80,10 +80,11 @@ public final class ScheduleStream implements AutoCloseable {
   // Why this side broke the stream.
   private DuetimeException broken;
 
-  ScheduleStream(Channel channel, Options options, Listener listener) {
+  ScheduleStream(Connection connection, Options options, Listener listener) {
+    this.connection = connection;
     this.options = options;
     this.listener = listener;
-    requests = (ClientCallStreamObserver<ScheduleStreamRequest>) MessagesGrpc.newStub(channel).scheduleStream(new Answers());
+    requests = (ClientCallStreamObserver<ScheduleStreamRequest>) MessagesGrpc.newStub(connection.channel()).scheduleStream(new Answers());
   }
 
   /**
@@ -269,7 +270,7 @@ public final class ScheduleStream implements AutoCloseable {
 
     @Override
     public void onError(Throwable cause) {
-      end(DuetimeException.of(cause));
+      end(connection.errorOf(cause));
     }
 
     @Override

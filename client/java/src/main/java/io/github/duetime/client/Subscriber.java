@@ -245,6 +245,7 @@ public final class Subscriber implements AutoCloseable {
   /** The responses of one stream, on a network thread. */
   private final class Responses implements ClientResponseObserver<SubscribeRequest, SubscribeResponse> {
     private final long stream;
+    private final Connection source = connection;
     // The stream is not open, and not over.
     private volatile boolean opening = true;
     // Set before the state hears of the end.
@@ -279,7 +280,7 @@ public final class Subscriber implements AutoCloseable {
 
     @Override
     public void onError(Throwable error) {
-      end = DuetimeException.of(error);
+      end = source.errorOf(error);
       state.onStreamEnd(stream);
     }
 
