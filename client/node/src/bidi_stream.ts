@@ -6,7 +6,7 @@ import { type Client as GrpcClient, type ClientDuplexStream, Metadata, type Serv
 
 import { rpcOf } from './codec';
 import type { Connection } from './connection';
-import { DuetimeError, encodeRequest, errorOfCall } from './errors';
+import { DuetimeError, encodeRequest } from './errors';
 import type { Calls } from './types';
 
 export interface BidiStreamEvents<Response> {
@@ -44,7 +44,7 @@ export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe'> {
     call.on('drain', () => events.onDrain());
     // An error may overtake messages that are not handed over yet. The end does not.
     call.on('error', (error: ServiceError) => {
-      this.error = errorOfCall(error);
+      this.error = connection.errorOf(error);
       connection.onError(this.error);
     });
     call.on('end', () => events.onEnd(this.error));

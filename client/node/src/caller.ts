@@ -10,7 +10,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { Backoff, type BackoffOptions } from './backoff';
 import { rpcOf } from './codec';
 import { type Connection, LEADER_PAUSE } from './connection';
-import { DuetimeError, encodeRequest, errorOfCall } from './errors';
+import { DuetimeError, encodeRequest } from './errors';
 import { RetryBudget } from './retry_budget';
 import type { Calls } from './types';
 
@@ -118,7 +118,7 @@ export class Caller {
       const call = channel.makeUnaryRequest(
         path, bytesAsTheyAre, bytesAsTheyAre, request, new Metadata(), { deadline }, (error, answer) => {
           signal?.removeEventListener('abort', abort);
-          if (error !== null) reject(errorOfCall(error));
+          if (error !== null) reject(this.connection.errorOf(error));
           else resolve(answer!);
         });
       signal?.addEventListener('abort', abort, { once: true });

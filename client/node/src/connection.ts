@@ -5,10 +5,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { type Client as GrpcClient, connectivityState, Metadata } from '@grpc/grpc-js';
+import { type Client as GrpcClient, connectivityState, Metadata, type ServiceError } from '@grpc/grpc-js';
 
 import { DEFAULT_SERVER, openChannel, type ServerOptions } from './channel';
-import { DuetimeError } from './errors';
+import { textOfConnectionError } from './connection_error';
+import { DuetimeError, errorOfCall } from './errors';
 import { Log, textOf } from './log';
 
 // grpc.health.v1: a HealthCheckRequest for the service duetime.v1.Messages, and the HealthCheckResponse SERVING.
@@ -38,16 +39,20 @@ export class Connection {
   readonly address: string;
   /** Why the last search found no leader. */
   failure: string | undefined;
+  private readonly addresses: string[];
   private readonly members: GrpcClient[];
   // The only server, or the member whose health was SERVING in the last search.
   private leader: GrpcClient | undefined;
   private search: Promise<void> | undefined;
   private closed = false;
+  private readonly usesTls: boolean;
 
   constructor(options: ServerOptions) {
     this.log = new Log(options.logger);
     this.address = options.server ?? DEFAULT_SERVER;
+    this.usesTls = options.tls !== undefined;
     const servers = options.server?.split(',').map((server) => server.trim()) ?? [];
+    this.addresses = servers;
     if (servers.length < 2) {
       this.members = [openChannel(options)];
       this.leader = this.members[0];
@@ -79,9 +84,16 @@ export class Connection {
       await Promise.race([this.search, sleep(left, undefined, { signal, ref: false })]).catch(() => signal?.throwIfAborted());
       const { channel } = this;
       if (channel !== undefined) return channel;
-      if (performance.now() >= end) throw new DuetimeError('DEADLINE_EXCEEDED', 'no member of the cell led before the deadline');
+      if (performance.now() >= end) {
+        throw new DuetimeError('DEADLINE_EXCEEDED', `the deadline has passed: ${this.failure ?? 'no member of the cell has answered'}`);
+      }
       await sleep(LEADER_PAUSE, undefined, { signal }).catch(() => signal?.throwIfAborted());
     }
+  }
+
+  /** Makes the error of a call from that of gRPC. */
+  errorOf(error: ServiceError): DuetimeError {
+    return errorOfCall(error, textOfConnectionError(error.details, this.address, this.usesTls));
   }
 
   /** Takes note of the error of a call. The next call finds the leader anew if this one may lead no more. */
@@ -105,7 +117,9 @@ export class Connection {
       this.failure = undefined;
     } catch (error) {
       this.leader = undefined;
-      this.failure = `no member leads: ${(error as AggregateError).errors.map(textOf).join('; ')}`;
+      const causes = (error as AggregateError).errors.map(
+        (cause, index) => textOfConnectionError(textOf(cause), this.addresses[index]!, this.usesTls));
+      this.failure = `no member leads: ${causes.join('; ')}`;
     }
     this.search = undefined;
   }

@@ -88,9 +88,9 @@ export function encodeRequest(codec: MessageCodec<unknown>, request: object): Bu
   }
 }
 
-/** The error of a call. */
-export function errorOfCall(error: ServiceError): DuetimeError {
-  return new DuetimeError(codeOf(error.code), error.details, detailsIn(error.metadata), { cause: error });
+/** The error of a call, with this text. */
+export function errorOfCall(error: ServiceError, text: string): DuetimeError {
+  return new DuetimeError(codeOf(error.code), text, detailsIn(error.metadata), { cause: error });
 }
 
 /** The error of an item of a batch or of a stream. */

@@ -94,7 +94,9 @@ export class ConnectionLog {
     if (!this.rarely.may(now)) return;
     // Only an error of a server has a reason.
     const what = lost ? 'lost' : error?.reason ? 'is refused for now by' : 'cannot reach';
-    this.write('warn', `${what} ${this.address}: ${error?.message ?? 'the server ended the stream'}`);
+    // The text of an error may begin with the address, too.
+    const text = error?.message ?? 'the server ended the stream';
+    this.write('warn', `${what} ${text.startsWith(`${this.address}: `) ? '' : `${this.address}: `}${text}`);
   }
 
   /** The server refused the subscriber for good. */
