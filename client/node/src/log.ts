@@ -30,9 +30,10 @@ export function textOf(error: unknown): string {
 export class Log {
   constructor(private readonly logger: Logger = DEFAULT_LOGGER) {}
 
-  write(level: keyof Logger, text: string): void {
+  // A property that is a function, so that whatever has a log cannot be cloned: a client without its methods would arrive in a worker thread.
+  readonly write = (level: keyof Logger, text: string): void => {
     attempt(() => this.logger[level](`duetime: ${text}`), () => undefined);
-  }
+  };
 
   /** Calls a function of the user. If the function throws, or its promise rejects, that is logged. */
   guard(name: string, call: () => unknown): void {
