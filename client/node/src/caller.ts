@@ -44,11 +44,19 @@ const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 export class Caller {
   private readonly timeout: number;
   private readonly triesMax: number;
-  private readonly budget = new RetryBudget(performance.now());
 
-  constructor(private readonly connection: Connection, private readonly limits: CallLimits) {
+  constructor(
+    private readonly connection: Connection,
+    private readonly limits: CallLimits,
+    private readonly budget = new RetryBudget(performance.now()),
+  ) {
     this.timeout = limits.timeout ?? 10_000;
     this.triesMax = limits.triesMax || Infinity;
+  }
+
+  /** A caller over another connection, for the same client. */
+  over(connection: Connection): Caller {
+    return new Caller(connection, this.limits, this.budget);
   }
 
   /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. */

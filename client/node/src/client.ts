@@ -73,6 +73,9 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
 export class Client {
   private readonly connection: Connection;
   private readonly caller: Caller;
+  // The server allows 1,000 calls at once on a connection, and gRPC queues the others. So pulls that wait have their own connection.
+  private pulls: { connection: Connection; caller: Caller } | undefined;
+  private closed = false;
 
   /** Throws INVALID_ARGUMENT if the options contradict each other. */
   constructor(private readonly options: ClientOptions = {}) {
@@ -82,7 +85,9 @@ export class Client {
 
   /** Closes the connection, which ends its streams to schedule. Subscribers have connections of their own. */
   close(): void {
+    this.closed = true;
     this.connection.close();
+    this.pulls?.connection.close();
   }
 
   // ---- Messages
@@ -157,10 +162,21 @@ export class Client {
 
   /**
    * Returns due messages, each with a lease for `settle`. The request's `wait` extends the deadline. Not tried again: messages that the
-   * first try leased stay leased until their leases end.
+   * first try leased stay leased until their leases end. A pull with `wait` uses a second connection, so no other call waits behind it.
    */
   async pull(request: Input<types.PullRequest>, options?: CallOptions): Promise<types.Delivery[]> {
-    return (await this.caller.call('Pull', request, 'fail', options, Math.max(request.wait ?? 0, 0))).deliveries;
+    const wait = Math.max(request.wait ?? 0, 0);
+    const caller = wait > 0 ? this.callerOfPulls() : this.caller;
+    return (await caller.call('Pull', request, 'fail', options, wait)).deliveries;
+  }
+
+  private callerOfPulls(): Caller {
+    if (this.pulls === undefined) {
+      if (this.closed) return this.caller;
+      const connection = new Connection(this.options);
+      this.pulls = { connection, caller: this.caller.over(connection) };
+    }
+    return this.pulls.caller;
   }
 
   /** Settles leases of `pull` or of streams. The answer says which settlements took effect. */

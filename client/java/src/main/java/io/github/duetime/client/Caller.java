@@ -30,11 +30,21 @@ final class Caller {
 
   private final Connection connection;
   private final ClientOptions options;
-  private final RetryBudget budget = new RetryBudget(System.nanoTime());
+  private final RetryBudget budget;
 
   Caller(Connection connection, ClientOptions options) {
+    this(connection, options, new RetryBudget(System.nanoTime()));
+  }
+
+  private Caller(Connection connection, ClientOptions options, RetryBudget budget) {
     this.connection = connection;
     this.options = options;
+    this.budget = budget;
+  }
+
+  /** Returns a caller over another connection, for the same client. */
+  Caller over(Connection other) {
+    return new Caller(other, options, budget);
   }
 
   /**

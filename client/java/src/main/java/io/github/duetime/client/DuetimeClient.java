@@ -35,6 +35,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
 
 /**
  * A client of one server or one cell. It schedules, finds, moves and cancels messages, receives them call by
@@ -55,10 +56,16 @@ public final class DuetimeClient implements AutoCloseable {
   private final Connection connection;
   private final Caller caller;
   private final AdminClient admin;
+  private final Supplier<Connection> open;
+  // The server allows 1,000 calls at once on a connection, and gRPC queues the others. So pulls that wait have their own
+  // connection. Null before the first of them. The lock of this object guards it.
+  private Connection pullConnection;
+  private Caller pullCaller;
 
-  private DuetimeClient(ClientOptions options, Connection connection) {
+  private DuetimeClient(ClientOptions options, Supplier<Connection> open) {
     this.options = options;
-    this.connection = connection;
+    this.open = open;
+    connection = open.get();
     caller = new Caller(connection, options);
     admin = new AdminClient(caller);
   }
@@ -74,12 +81,12 @@ public final class DuetimeClient implements AutoCloseable {
    * @throws DuetimeException.InvalidArgument if the target is none, or a TLS file is bad or cannot be read
    */
   public static DuetimeClient create(ClientOptions options) {
-    return new DuetimeClient(options, Connection.open(options));
+    return new DuetimeClient(options, () -> Connection.open(options));
   }
 
   /** Returns a client on this connection, for tests. */
   static DuetimeClient on(Connection connection, ClientOptions options) {
-    return new DuetimeClient(options, connection);
+    return new DuetimeClient(options, () -> connection);
   }
 
   /** Returns the calls for topics, subscriptions, forecasts, operations on many messages, and recurrences. */
@@ -89,8 +96,19 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** Ends the calls and schedule streams of this client. Its subscribers have connections of their own, and go on. */
   @Override
-  public void close() {
+  public synchronized void close() {
     connection.close();
+    if (pullConnection != null) pullConnection.close();
+  }
+
+  private synchronized Caller callerOfPulls() {
+    if (pullConnection == null) {
+      // A call over a closed connection fails.
+      if (connection.isClosed()) return caller;
+      pullConnection = open.get();
+      pullCaller = caller.over(pullConnection);
+    }
+    return pullCaller;
   }
 
   // ---- Schedule
@@ -264,7 +282,7 @@ public final class DuetimeClient implements AutoCloseable {
   /**
    * Returns due messages, each with a lease for {@link #settle}. The wait of the request extends the deadline. If no
    * message comes in time, the answer is empty. Not tried again: messages that a first try leased stay leased until their
-   * leases end.
+   * leases end. A pull with a wait uses a second connection, so no other call waits behind it.
    */
   public PullResponse pull(PullRequest request) {
     return Caller.await(pullAsync(request));
@@ -273,7 +291,8 @@ public final class DuetimeClient implements AutoCloseable {
   /** As {@link #pull(PullRequest)}. */
   public CompletableFuture<PullResponse> pullAsync(PullRequest request) {
     Duration wait = Times.clamp(Times.fromProto(request.getWait()), Duration.ZERO, Times.MAX);
-    return caller.call(MessagesGrpc.getPullMethod(), request, OnUnavailable.RETURN, wait, (answer, tries) -> answer);
+    Caller over = wait.isZero() ? caller : callerOfPulls();
+    return over.call(MessagesGrpc.getPullMethod(), request, OnUnavailable.RETURN, wait, (answer, tries) -> answer);
   }
 
   /** Settles leases of pulls or of streams. The answer says which settlements took effect. */
