@@ -24,6 +24,8 @@ export class LeaseKeeper {
   private duration = 0;
   // From one check of a lease to the next. 0: the leases have no known length.
   private step = 0;
+  // How much earlier than due a lease is extended, so that deliveries that arrived close together share a request.
+  private ahead = 0;
   // The leases to check, by their tokens. Ordered by checkAt, because each lease is added with the same distance from now.
   private readonly leases = new Map<string, Lease>();
   // Leases whose extension is requested and not answered.
@@ -34,7 +36,9 @@ export class LeaseKeeper {
   /** The server opened a stream with leases of this length. */
   start(duration: number): void {
     this.duration = duration;
-    this.step = duration / 3 < this.keepMax ? duration / 3 : 2 * duration / 3;
+    const extend = duration / 3 < this.keepMax;
+    this.step = extend ? duration / 3 : 2 * duration / 3;
+    this.ahead = extend ? duration / 12 : 0;
   }
 
   /** The stream and its leases have ended. */
@@ -73,8 +77,7 @@ export class LeaseKeeper {
    * waiting deliveries to give back now, which are no longer kept.
    */
   collect(now: number, room: number): { extend: ExtendLease[]; overdue: string[] } {
-    // A little ahead, so that deliveries that arrived close together share a request.
-    const until = now + this.step / 4;
+    const until = now + this.ahead;
     const extend: ExtendLease[] = [];
     const overdue: string[] = [];
     // The loop ends, because each lease that stays moves to the end with a later time.

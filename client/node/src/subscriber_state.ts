@@ -234,9 +234,11 @@ export class SubscriberState {
     return anyway || begun.length > 0 ? { ...request, begun, extend, noMoreDeliveries } : undefined;
   }
 
-  /** True if the server drains and nothing is left to settle: the stream should end, so that the server need not wait. */
+  /** True if the server drains and nothing is left to settle or to send: the stream should end, so that the server need not wait. */
   get drained(): boolean {
-    return this.draining && this.queue.length === 0 && this.running === 0 && this.unconfirmed.size === 0;
+    const { release, begun } = this.outgoing;
+    const unsent = release.length + begun.length > 0;
+    return this.draining && this.queue.length === 0 && this.running === 0 && this.unconfirmed.size === 0 && !unsent;
   }
 
   /** When to call `takeRequest` at the latest. */

@@ -125,8 +125,10 @@ test('a waiting delivery is given back in time, and extendMax counts anew when i
     for (const runs of [false, true]) {
       const state = withExtendMax(extendMax, 1);
       if (runs) state.takeWork(1);
-      const events = [];
+      const events: unknown[] = [];
       for (let step = 1; step <= 5; ++step) {
+        const early = takeRequest(state, step * third - 251);
+        assert.deepEqual([early?.extend ?? [], early?.release ?? []], [[], []], `before ${step}, extendMax ${extendMax}`);
         const request = takeRequest(state, step * third);
         if ((request?.extend ?? []).length > 0) events.push(step);
         if ((request?.release ?? []).length > 0) events.push(`give back at ${step}`);
@@ -138,6 +140,16 @@ test('a waiting delivery is given back in time, and extendMax counts anew when i
       assert.deepEqual([state.answered, state.counts.released], [true, 0]);
     }
   }
+});
+
+test('a stream that drains does not end before all releases are sent', () => {
+  const state = withExtendMax(0, 2);
+  // The credit is smaller than what waits.
+  state.onResponse(response({ started: { leaseDuration: LEASE, maxOutstandingMessages: 1 }, drain: {} }), 0);
+  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3)!.release), ['t0']);
+  assert.equal(state.drained, false);
+  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3)!.release), ['t1']);
+  assert.equal(state.drained, true);
 });
 
 test('extendMax counts from the begin of the handler', () => {

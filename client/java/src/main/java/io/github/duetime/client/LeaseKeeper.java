@@ -33,6 +33,8 @@ final class LeaseKeeper {
   private long durationNanos;
   // From one check of a lease to the next. 0: the leases of this stream have no known length.
   private long step;
+  // How much earlier than due a lease is extended, so that deliveries that arrived close together share a request.
+  private long ahead;
   // By token, in the order of checkAt, because every lease is added with the same distance from now.
   private final Map<String, Lease> leases = new LinkedHashMap<>();
   // Tokens whose extension is requested and not answered.
@@ -47,7 +49,9 @@ final class LeaseKeeper {
   void start(com.google.protobuf.Duration lease) {
     duration = lease;
     durationNanos = Times.nanos(Times.fromProto(lease));
-    step = durationNanos / 3 < keepMax ? durationNanos / 3 : durationNanos / 3 * 2;
+    boolean extend = durationNanos / 3 < keepMax;
+    step = extend ? durationNanos / 3 : durationNanos / 3 * 2;
+    ahead = extend ? durationNanos / 12 : 0;
   }
 
   /** The stream and its leases have ended. */
@@ -83,8 +87,7 @@ final class LeaseKeeper {
    * waiting deliveries to give back now, which are no longer kept.
    */
   Set<String> collect(long now, int room, SubscribeRequest.Builder request) {
-    // Collects a little ahead, so that deliveries that arrived close together share a request.
-    long until = now + step / 4;
+    long until = now + ahead;
     Set<String> overdue = new HashSet<>();
     while (room > 0) {
       Iterator<Map.Entry<String, Lease>> first = leases.entrySet().iterator();

@@ -35,7 +35,7 @@ class LeaseKeeperTest {
   void extendsAfterEachThirdOfTheLease() {
     keeper.add("a", 0);
     assertEquals(10 * SECOND, keeper.untilCollect(0));
-    assertEquals(List.of(), collected(5, 9));
+    assertEquals(List.of(), collected(7, 9));
     assertEquals(List.of("a"), collected(10, 9));
     assertEquals(List.of(), collected(11, 9));
     assertEquals(List.of("a"), collected(20, 9));
@@ -80,7 +80,7 @@ class LeaseKeeperTest {
       none.begin("runs", SECOND);
       assertEquals(20 * SECOND, none.untilCollect(0));
       SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
-      assertEquals(Set.of(), none.collect(14 * SECOND, 9, request));
+      assertEquals(Set.of(), none.collect(20 * SECOND - 1, 9, request));
       assertEquals(Set.of("waits"), none.collect(20 * SECOND, 9, request));
       assertEquals(0, request.getExtendCount());
     }
