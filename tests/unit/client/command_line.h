@@ -32,15 +32,19 @@ inline std::vector<std::string> SplitWords(const std::string& line) {
   return words;
 }
 
-// Parses a line, which does not have the name of the program. The contexts of the person at this
-// machine have no effect.
-inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
+// Parses the words of a line, of which the first is the name of the program. The contexts of the
+// person at this machine have no effect.
+inline std::variant<Invocation, ExitCode> ParseWords(const std::vector<std::string>& words) {
   constexpr int kOverwrite = 0;
   setenv("DUETIME_CONTEXT", "none", kOverwrite);  // NOLINT(concurrency-mt-unsafe) single-threaded
-  const std::vector<std::string> words = SplitWords("duetime " + line);
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
   return ParseArguments(static_cast<int>(pointers.size()), pointers.data());
+}
+
+// Parses a line, which does not have the name of the program.
+inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
+  return ParseWords(SplitWords("duetime " + line));
 }
 
 // The input of a line that must parse.
