@@ -175,7 +175,9 @@ Commands AccessCommands() {
             {Required(), NotEmpty()}),
         Row("verb", "VERB", "The action", {Required(), OneOf(VerbWords())}),
         Row("topic", "TOPIC", "The topic; it need not exist"),
-        GroupRow("A group of the client's credential; may be given several times")},
+        GroupRow(
+            "A group of the client's credential (default: those of the tokens of this name); may "
+            "be given several times")},
        Do<AdminClient, v1::CheckAccessRequest>([](const Settings& settings, const Input&,
                                                   const v1::CheckAccessRequest& request,
                                                   AdminClient* client) {

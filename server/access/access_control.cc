@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -11,10 +12,13 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <pwd.h>
+#include <set>
 #include <sys/stat.h>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "server/base/check.h"
 #include "server/base/error.h"
@@ -28,6 +32,8 @@ constexpr size_t kCallersMax = 10'000;
 constexpr size_t kMetersMax = 100'000;
 constexpr size_t kPeersMax = 10'000;
 constexpr uint64_t kSecondMs = 1'000;
+// For an entry of the user database.
+constexpr size_t kPasswdBytes = 16 << 10;
 
 // A client can use any address of its IPv6 network.
 std::string NetworkOf(const std::string& peer) {
@@ -129,8 +135,7 @@ std::string CacheKey(const Credentials& credentials) {
 // "unix:NAME", if the user has a name, and "unix:NUMBER".
 std::vector<std::string> UnixNames(uint32_t user) {
   std::vector<std::string> names;
-  constexpr size_t kBytes = 16 << 10;
-  std::vector<char> buffer(kBytes);
+  std::array<char, kPasswdBytes> buffer = {};
   passwd entry = {};
   passwd* found = nullptr;
   if (getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
@@ -138,6 +143,22 @@ std::vector<std::string> UnixNames(uint32_t user) {
   }
   names.push_back(absl::StrCat("unix:", user));
   return names;
+}
+
+// The user of "unix:NAME" or "unix:NUMBER". nullopt if there is no such user.
+std::optional<uint32_t> UnixUser(absl::string_view principal) {
+  if (!absl::ConsumePrefix(&principal, "unix:")) return std::nullopt;
+  uint32_t user = 0;
+  if (absl::SimpleAtoi(principal, &user)) return user;
+  std::array<char, kPasswdBytes> buffer = {};
+  passwd entry = {};
+  passwd* found = nullptr;
+  const std::string name(principal);
+  if (getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr) {
+    return std::nullopt;
+  }
+  return found->pw_uid;
 }
 
 Identity FromNames(const std::vector<std::string>& names) {
@@ -288,9 +309,33 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
   return caller;
 }
 
-CallerPtr AccessControl::Imagine(Identity identity) {
+std::vector<CallerPtr> AccessControl::Imagine(Identity asked, const base::Now& now) {
+  if (const std::optional<uint32_t> user = UnixUser(asked.principal)) {
+    Identity known = FromNames(UnixNames(*user));
+    known.groups = std::move(asked.groups);
+    asked = std::move(known);
+  }
+  std::shared_ptr<const TokenTable> tokens;
+  {
+    const base::MutexLock lock(&mutex_);
+    tokens = files_.tokens;
+  }
+  std::set<std::vector<std::string>> groups;
+  // Without the lock, because the table may be long.
+  for (const auto& [hash, identity] : *tokens) {
+    const bool expired = identity.expires_ms != 0 && now.wall_ms >= identity.expires_ms;
+    if (asked.groups.empty() && identity.principal == asked.principal && !expired) {
+      groups.insert(identity.groups);
+    }
+  }
+  if (groups.empty()) groups.insert(asked.groups);
+  std::vector<CallerPtr> callers;
   const base::MutexLock lock(&mutex_);
-  return MakeLocked(std::move(identity), nullptr);
+  for (const std::vector<std::string>& each : groups) {
+    asked.groups = each;
+    callers.push_back(MakeLocked(asked, nullptr));
+  }
+  return callers;
 }
 
 CallerPtr AccessControl::MakeLocked(Identity identity, std::shared_ptr<QuotaCounts> counts) {

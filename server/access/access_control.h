@@ -77,8 +77,9 @@ class AccessControl {
   absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now);
   // The same for a stream that is open: refusals of others at its address do not end it.
   absl::StatusOr<CallerPtr> AuthenticateAgain(const Credentials& credentials, const base::Now& now);
-  // A client as CheckAccess names it, without credentials.
-  CallerPtr Imagine(Identity identity);
+  // The clients that an identity without credentials may mean. Without groups, the name of a token
+  // means the tokens of this name: one client for each list of groups that they have. Never empty.
+  std::vector<CallerPtr> Imagine(Identity asked, const base::Now& now);
   // The meter of a topic's quota.
   std::shared_ptr<Meter> MeterOfTopic(const std::string& topic);
 

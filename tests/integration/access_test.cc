@@ -311,7 +311,7 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   };
   // The name of an existing principal: for rotation.
   const RunResult made =
-      tool({"token", "create", "bob", file, "--group", "g", "--group", "h", "--expires", "+1d"});
+      tool({"token", "create", "bob", file, "--group", "g'", "--group", "h", "--expires", "+1d"});
   ASSERT_EQ(made.exit.code, 0) << made.err;
   const std::string token = made.out.substr(0, made.out.find('\n'));
   EXPECT_EQ(token.substr(0, 3), "dt_");
@@ -319,8 +319,18 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   EXPECT_TRUE(MaySchedule("bob", "b"));
 
   const RunResult list = tool({"token", "list", file});
-  EXPECT_THAT(list.out, HasSubstr("g,h"));
+  EXPECT_THAT(list.out, HasSubstr("g',h"));
   EXPECT_THAT(list.out, HasSubstr("never"));
+  // One of the two tokens has the group.
+  const auto can = [&](const std::string& client, std::vector<std::string> more = {}) {
+    more.insert(more.begin(),
+                {"access", "can", client, "schedule", "odd", "--server=" + server_->target()});
+    return tool(more).out;
+  };
+  EXPECT_EQ(can("bob"),
+            "bob may not schedule on odd: no rule of access_file allows it; but with another token "
+            "of this name, in the groups g', h: the rule in line 15 of access_file allows it\n");
+  EXPECT_THAT(can("bob", {"--group=h"}), HasSubstr("bob, in the group h, may not schedule on odd"));
   std::ifstream tokens(directory_.Join("tokens.toml"));
   const std::string text{std::istreambuf_iterator<char>(tokens), {}};
   EXPECT_THAT(text, Not(HasSubstr(token)));
@@ -341,6 +351,7 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   ASSERT_EQ(odd.exit.code, 0) << odd.err;
   EXPECT_THAT(tool({"token", "list", file}).out, HasSubstr("Zoë"));
   WaitUntilMaySchedule(odd.out.substr(0, odd.out.find('\n')), "odd");
+  EXPECT_THAT(can("o'br\"ien\\ Zoë\n"), HasSubstr("in the group g', may schedule on odd"));
 
   // The tool is a Unix user here, who may ask about others.
   const std::string server = "--server=" + server_->target();

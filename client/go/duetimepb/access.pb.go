@@ -105,7 +105,8 @@ type CheckAccessRequest struct {
 	// The client to ask about, as rules name it: "NAME" of a token, "jwt:SUBJECT", "cert:NAME", "unix:USER" or "anonymous".
 	// Empty: the client of this call. Another client needs the verb OPERATE. At most 512 bytes.
 	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	// The groups that the client's credential would name. Allowed only with a principal. At most 100.
+	// The groups that the client's credential would name. Empty: those of the tokens of this name in tokens_file. If such
+	// tokens differ in their groups, `allowed` is true only if all of them may. Allowed only with a principal. At most 100.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// Required, else INVALID_VERB.
 	Verb AccessVerb `protobuf:"varint,3,opt,name=verb,proto3,enum=duetime.v1.AccessVerb" json:"verb,omitempty"`

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/access/access_handlers.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "server/api/access/authorization.h"
 #include "server/api/validation_error.h"
@@ -52,20 +55,29 @@ absl::Status Validate(const v1::CheckAccessRequest& request, Verb verb) {
   return verb == Verb::kOperate ? absl::OkStatus() : ValidateTopic(request.topic(), "topic");
 }
 
+// "in the groups g, h"; "" without groups.
+std::string GroupsText(const access::Caller& caller) {
+  const std::vector<std::string>& groups = caller.identity().groups;
+  if (groups.empty()) return "";
+  return absl::StrCat("in the group", groups.size() == 1 ? " " : "s ", absl::StrJoin(groups, ", "));
+}
+
+std::string RuleText(const access::Decision& decision) {
+  if (decision.rule != nullptr) {
+    return absl::StrCat("the rule in line ", decision.rule->line, " of access_file allows it");
+  }
+  return decision.allowed
+             ? "access_file has no rules, so everyone who authenticates may do everything"
+             : "no rule of access_file allows it";
+}
+
 std::string ReasonText(const access::Caller& caller, Verb verb, const std::string& topic,
                        const access::Decision& decision) {
   const std::string what =
       verb == Verb::kOperate ? "operate" : absl::StrCat(access::NameOf(verb), " on ", topic);
-  if (decision.rule != nullptr) {
-    return absl::StrCat(caller.principal(), " may ", what, ": the rule in line ",
-                        decision.rule->line, " of access_file allows it");
-  }
-  if (decision.allowed) {
-    return absl::StrCat(caller.principal(), " may ", what,
-                        ": access_file has no rules, so everyone who authenticates may do "
-                        "everything");
-  }
-  return absl::StrCat(caller.principal(), " may not ", what, ": no rule of access_file allows it");
+  const std::string groups = GroupsText(caller);
+  return absl::StrCat(caller.principal(), groups.empty() ? "" : absl::StrCat(", ", groups, ","),
+                      decision.allowed ? " may " : " may not ", what, ": ", RuleText(decision));
 }
 
 void FillQuota(const access::Caller& caller, v1::CheckAccessResponse* response) {
@@ -102,19 +114,33 @@ Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::UnaryCall& call,
         "access control is off: the server has neither access_file nor tokens_file",
         {.reason = "ACCESS_CONTROL_OFF", .field = "", .metadata = {}, .retry_after_ms = 0});
   }
-  access::CallerPtr asked = call.caller;
-  if (!request.principal().empty() && request.principal() != asked->principal()) {
+  std::vector<access::CallerPtr> asked = {call.caller};
+  const bool is_self = request.principal() == call.caller->principal() && request.groups().empty();
+  if (!request.principal().empty() && !is_self) {
     status = CheckRight(worker.context(), call.caller, Verb::kOperate, "");
     if (!status.ok()) co_return status;
     asked = worker.context().access->Imagine(
         {.principal = request.principal(),
-         .groups = {request.groups().begin(), request.groups().end()}});
+         .groups = {request.groups().begin(), request.groups().end()}},
+        worker.context().clock->Read());
   }
-  const access::Decision decision = asked->Decide(*verb, request.topic());
+  // Those that may not come first.
+  const auto allowed = std::stable_partition(
+      asked.begin(), asked.end(),
+      [&](const access::CallerPtr& caller) { return !caller->Allows(*verb, request.topic()); });
+  const access::Decision decision = asked[0]->Decide(*verb, request.topic());
+  std::string reason = ReasonText(*asked[0], *verb, request.topic(), decision);
+  if (!decision.allowed && allowed != asked.end()) {
+    const access::Caller& other = **allowed;
+    const std::string groups = GroupsText(other);
+    absl::StrAppend(&reason, "; but with another token of this name, ",
+                    groups.empty() ? "in no group" : groups, ": ",
+                    RuleText(other.Decide(*verb, request.topic())));
+  }
   response->set_allowed(decision.allowed);
-  response->set_principal(asked->principal());
-  response->set_explanation(ReasonText(*asked, *verb, request.topic(), decision));
-  FillQuota(*asked, response);
+  response->set_principal(asked[0]->principal());
+  response->set_explanation(reason);
+  FillQuota(*asked[0], response);
   co_return absl::OkStatus();
 }
 

@@ -77,6 +77,39 @@ TEST_F(AccessControlTest, AnExpiredTokenIsRefusedAlsoIfItWasKnown) {
             "INVALID_CREDENTIALS");
 }
 
+// What CheckAccess is asked about: a name, with the groups of its tokens.
+TEST_F(AccessControlTest, ANameStandsForTheTokensOfThisName) {
+  const auto entry = [](const std::string& name, char digit, const std::string& more) {
+    return absl::StrCat("[[token]]\nname = \"", name, "\"\nsha256 = \"", std::string(64, digit),
+                        "\"\n", more, "\n");
+  };
+  Write("tokens.toml",
+        absl::StrCat(entry("one", '1', "groups = [\"g\", \"h\"]"),
+                     entry("two", '2', "groups = [\"g\"]"), entry("two", '3', "groups = [\"g\"]"),
+                     entry("two", '4', ""),
+                     // It ends with kNow.
+                     entry("old", '5', "groups = [\"g\"]\nexpires = 1970-01-01T00:16:40Z")));
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  using Groups = std::vector<std::vector<std::string>>;
+  const auto groups_of = [&](Identity asked) {
+    Groups groups;
+    for (const CallerPtr& caller : access.Imagine(std::move(asked), kNow)) {
+      groups.push_back(caller->identity().groups);
+    }
+    return groups;
+  };
+  EXPECT_EQ(groups_of({.principal = "one"}), (Groups{{"g", "h"}}));
+  EXPECT_EQ(groups_of({.principal = "two"}), (Groups{{}, {"g"}}));
+  EXPECT_EQ(groups_of({.principal = "old"}), (Groups{{}}));
+  EXPECT_EQ(groups_of({.principal = "jwt:one"}), (Groups{{}}));
+  EXPECT_EQ(groups_of({.principal = "one", .groups = {"i"}}), (Groups{{"i"}}));
+  EXPECT_EQ(access.Imagine({.principal = "unix:0"}, kNow)[0]->principal(), "unix:root");
+  EXPECT_EQ(access.Imagine({.principal = "unix:root"}, kNow)[0]->identity().aliases,
+            std::vector<std::string>{"unix:0"});
+  EXPECT_EQ(access.Imagine({.principal = "unix:no such"}, kNow)[0]->principal(), "unix:no such");
+}
+
 TEST_F(AccessControlTest, ChangesTakeEffectAndABadFileDoesNot) {
   WriteToken("secret");
   AccessControl access(Options());
