@@ -21,6 +21,7 @@
 #include "client/cpp/admin_client.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/delay_client.h"
+#include "client/cpp/error.h"
 
 namespace duetime::cli {
 namespace {
@@ -32,6 +33,8 @@ using Level = Finding::Level;
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOffsetReads = 3;
+// After half of an answer that took so long, no further one is asked for.
+constexpr absl::Duration kSlowAnswer = absl::Milliseconds(500);
 // The columns of level and name.
 constexpr int kLevelWidth = 9;
 constexpr int kCheckWidth = 12;
@@ -58,6 +61,7 @@ absl::Status CheckServer(const client::ClientOptions& options, v1::ServerInfoRes
     if (half >= precision) continue;
     precision = half;
     offset = client::FromProto(info.server_time()) - (sent + half);
+    if (half > kSlowAnswer) break;
   }
   Append(CheckServerInfo(info, DUETIME_VERSION), all);
   all->push_back(CheckOffset(offset, precision));
@@ -167,10 +171,14 @@ absl::Status CheckAllRecurrences(const client::ClientOptions& options,
 }
 
 Finding NoServer(const Settings& settings, const absl::Status& error) {
+  const bool cell = client::GetErrorInfo(error).reason == "CELL_UNAVAILABLE";
   return {.level = Level::kBad,
           .check = "server",
           .text = ReasonText(error, settings.server.target),
-          .advice = "Start it (its log says why it stopped), or name its address: --server."};
+          .advice = cell ? "See duetime cell status; ask the members of the cell by their own "
+                           "addresses."
+                         : "Start it (its log says why it stopped), or name its address: "
+                           "--server."};
 }
 
 Findings CheckMachine(const std::string& data_dir, int64_t shards) {
@@ -228,6 +236,7 @@ std::string SummaryText(const Findings& findings) {
 ExitCode RunDoctor(const Settings& settings, const Input& input) {
   client::ClientOptions options;
   options.server = settings.server;
+  options.backoff = kWaits;
   options.deadline = settings.deadline;
   options.attempts_max = kTriesMax;
   Findings findings;
@@ -236,9 +245,18 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   AddCertificate(settings, &findings);
   if (status.ok()) findings.push_back(CheckAddress(settings.server));
   const bool refused = absl::IsUnauthenticated(status);
-  if (status.ok() || refused) findings.push_back(AskForIdentity(options));
-  if (status.ok()) status = CheckAllTopics(options, info, &findings);
-  if (status.ok()) status = CheckAllRecurrences(options, info, &findings);
+  // Further calls would wait for the cells that do not answer.
+  const bool whole = CheckGateway(info).level == Level::kOk;
+  if ((status.ok() && whole) || refused) findings.push_back(AskForIdentity(options));
+  if (status.ok() && whole) status = CheckAllTopics(options, info, &findings);
+  if (status.ok() && whole) status = CheckAllRecurrences(options, info, &findings);
+  if (!whole) {
+    findings.push_back({.level = Level::kWarning,
+                        .check = "topics",
+                        .text = "identity, topics, messages and recurrences were not looked at, "
+                                "because not all cells answer",
+                        .advice = "Run this again when all cells answer."});
+  }
   if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
   const std::string data_dir = input.Text("--data-dir");
   Append(CheckMachine(data_dir, info.shards()), &findings);

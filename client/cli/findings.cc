@@ -25,6 +25,7 @@ using Level = Finding::Level;
 
 // What a check accepts without a remark.
 constexpr absl::Duration kOffsetMax = absl::Milliseconds(100);
+constexpr absl::Duration kPrecisionMax = absl::Milliseconds(500);
 constexpr double kUseMax = 0.8;
 constexpr int64_t kFreeBytesMin = int64_t{2} << 30;
 constexpr double kFreePartMin = 0.1;
@@ -86,18 +87,6 @@ Finding CheckVersion(const v1::ServerInfoResponse& info, absl::string_view clien
   return Warning("version",
                  absl::StrCat("the server is ", info.version(), ", this tool is ", client_version),
                  "Install the same version of both.");
-}
-
-Finding CheckGateway(const v1::ServerInfoResponse& info) {
-  std::vector<std::string> missing;
-  for (const v1::GatewayCell& cell : info.gateway_cells()) {
-    if (!cell.answers()) missing.push_back(cell.name());
-  }
-  if (missing.empty()) {
-    return Ok("cells", absl::StrCat("all ", info.gateway_cells_size(), " cells answer"));
-  }
-  return Bad("cells", absl::StrCat("no answer from: ", absl::StrJoin(missing, ", ")),
-             "see duetime cell status; ask their members by their own addresses");
 }
 
 Finding CheckClock(const v1::ServerInfoResponse& info) {
@@ -249,8 +238,25 @@ Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view c
   return findings;
 }
 
+Finding CheckGateway(const v1::ServerInfoResponse& info) {
+  std::vector<std::string> missing;
+  for (const v1::GatewayCell& cell : info.gateway_cells()) {
+    if (!cell.answers()) missing.push_back(cell.name());
+  }
+  if (missing.empty()) {
+    return Ok("cells", absl::StrCat("all ", info.gateway_cells_size(), " cells answer"));
+  }
+  return Bad("cells", absl::StrCat("no answer from: ", absl::StrJoin(missing, ", ")),
+             "see duetime cell status; ask their members by their own addresses");
+}
+
 Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
   const absl::Duration distance = absl::AbsDuration(offset);
+  // A slow answer says when the server had the time only roughly.
+  if (precision > kPrecisionMax) {
+    return Ok("offset", absl::StrCat("the server's time is not known: its answer took ",
+                                     Milliseconds(2 * precision)));
+  }
   if (distance <= kOffsetMax + precision) {
     return Ok("offset", absl::StrCat("the server's time is this machine's, to ",
                                      Milliseconds(distance + precision)));

@@ -40,6 +40,8 @@ std::string LevelText(Finding::Level level);
 Finding CheckAddress(const client::ServerAddress& address);
 // `client_version` is the version of this program.
 Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view client_version);
+// Whether all cells of a gateway answer. OK for one server.
+Finding CheckGateway(const v1::ServerInfoResponse& info);
 // The server's time minus this machine's time, known up to `precision`.
 Finding CheckOffset(absl::Duration offset, absl::Duration precision);
 

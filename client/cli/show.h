@@ -96,11 +96,15 @@ ExitCode ShowPages(const Settings& settings, const Request& request, bool all, c
 
 // ---- Actions.
 
+// The waits between the tries of a call: short, because a person waits.
+inline constexpr client::BackoffOptions kWaits = {.max = absl::Milliseconds(200)};
+
 // Runs `use(client)` with a Client or an AdminClient.
 template <typename AnyClient, typename Use>
 ExitCode With(const Settings& settings, const Use& use) {
   client::ClientOptions options;
   options.server = settings.server;
+  options.backoff = kWaits;
   options.deadline = settings.deadline;
   options.attempts_max = kTriesMax;
   const absl::StatusOr<std::unique_ptr<AnyClient>> connected = AnyClient::Create(options);

@@ -45,7 +45,9 @@ struct Answers {
       const bool worse = error == nullptr || absl::IsNotFound(*error);
       if (!statuses[i].ok() && worse) error = &statuses[i];
     }
-    if (!missing.empty()) return CellUnavailableError(missing);
+    if (!missing.empty()) {
+      return CellUnavailableError(missing, ReadsOnly(*Response::descriptor()));
+    }
     if (error == nullptr || (found && absl::IsNotFound(*error))) return absl::OkStatus();
     return *error;
   }

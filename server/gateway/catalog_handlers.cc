@@ -15,6 +15,9 @@
 namespace duetime::gateway {
 namespace {
 
+// How long ServerInfo waits for a cell.
+constexpr uint64_t kInfoWaitMs = 2'000;
+
 // A page of the first cell that answers with OK. Topics, subscriptions and operations are the same
 // in all cells, except for a moment after a change. Each item then gets the counts of all cells, by
 // a GetRequest. `items`: returns the items of the page. `set_name`: fills in the request for an
@@ -163,7 +166,10 @@ Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,
 Co<absl::Status> ServerInfo(GatewayWorker& worker, const Passed& passed,
                             v1::ServerInfoRequest& request, v1::ServerInfoResponse* response) {
   const GatewayContext& context = worker.context();
-  const auto answers = co_await AskAll<v1::ServerInfoResponse>(worker, passed, request);
+  // It says which cells answer, so it waits for none that hangs.
+  Passed soon = passed;
+  soon.until_mono_ms = std::min(passed.until_mono_ms, context.clock->Read().mono_ms + kInfoWaitMs);
+  const auto answers = co_await AskAll<v1::ServerInfoResponse>(worker, soon, request);
   bool first = true;
   for (size_t i = 0; i < answers.statuses.size(); ++i) {
     v1::GatewayCell* const cell = response->add_gateway_cells();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "client/cpp/error.h"
@@ -23,6 +24,8 @@ namespace {
 
 // The wait before the next leader is asked.
 constexpr uint64_t kAskAgainMs = 50;
+// The least time for a connection.
+constexpr uint64_t kAttemptMs = 100;
 // What remains of a client's time when the cells' calls end.
 constexpr uint64_t kMarginMs = 100;
 
@@ -43,6 +46,14 @@ std::string PathOf(const google::protobuf::Descriptor& request) {
 }
 
 }  // namespace
+
+bool ReadsOnly(const google::protobuf::Descriptor& type) {
+  for (const char* prefix :
+       {"Get", "List", "Explain", "Forecast", "ServerInfo", "CheckAccess", "PreviewRecurrence"}) {
+    if (absl::StartsWith(type.name(), prefix)) return true;
+  }
+  return false;
+}
 
 void Passed::AddTo(grpc::ClientContext* context) const {
   for (const auto& [name, value] : metadata) context->AddMetadata(name, value);
@@ -88,6 +99,7 @@ class CellCall::Attempts final : public rpc::CompletionTag {
         worker_(worker),
         passed_(std::move(passed)),
         path_(PathOf(*request.GetDescriptor())),
+        reads_(ReadsOnly(*request.GetDescriptor())),
         response_(response) {
     if (passed_.once) line_.emplace(&worker->lines(call->cell_));
     rpc::SerializeResponse(request, &request_);
@@ -108,7 +120,7 @@ class CellCall::Attempts final : public rpc::CompletionTag {
       return;
     }
     if (AsksAgain()) return;
-    absl::Status status = worker_->context().ErrorOf(call_->cell_, status_);
+    absl::Status status = worker_->context().ErrorOf(call_->cell_, status_, reads_);
     if (status.ok()) status = TakeResponse();
     CellCall* const call = call_;
     call->attempts_ = nullptr;
@@ -122,7 +134,7 @@ class CellCall::Attempts final : public rpc::CompletionTag {
     context_.emplace();
     passed_.AddTo(&*context_);
     // gRPC reads its connections while a call waits for one, and so learns who leads.
-    context_->set_wait_for_ready(!passed_.once);
+    context_->set_wait_for_ready(!passed_.once && !IsAway());
     const uint64_t now_ms = worker_->context().clock->Read().mono_ms;
     const auto left =
         static_cast<int64_t>(passed_.until_mono_ms - std::min(now_ms, passed_.until_mono_ms));
@@ -131,6 +143,25 @@ class CellCall::Attempts final : public rpc::CompletionTag {
                    .PrepareUnaryCall(&*context_, path_, request_, worker_->shell().cq());
     call_in_->StartCall();
     call_in_->Finish(&answer_, &status_, this);
+  }
+
+  // False if the call may wait for its cell. A call that only reads ends if the cell cannot be
+  // reached soon: no part of it is done elsewhere.
+  bool IsAway() {
+    reach_.reset();
+    grpc::Channel* const channel = worker_->context().channels[call_->cell_].get();
+    if (!reads_ || passed_.once ||
+        channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+      return false;
+    }
+    const uint64_t wait_ms = worker_->context().ReadWaitMs(call_->cell_);
+    // Also a connection attempt that nobody refuses would last long.
+    reach_.emplace(worker_->shell().cq(), std::max(wait_ms, kAttemptMs), [this, channel] {
+      if (channel->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY) {
+        context_->TryCancel();
+      }
+    });
+    return wait_ms == 0;
   }
 
   absl::Status TakeResponse() {
@@ -158,6 +189,7 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   GatewayWorker* const worker_;
   const Passed passed_;
   const std::string path_;
+  const bool reads_;
   google::protobuf::Message* const response_;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer answer_;
@@ -166,6 +198,8 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> call_in_;
   // Of a call that waits for messages.
   std::optional<Line> line_;
+  // Ends the wait for a cell.
+  std::optional<Timer> reach_;
   // Set between two attempts.
   std::optional<Timer> pause_;
 };

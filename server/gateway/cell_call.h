@@ -22,6 +22,9 @@ namespace duetime::gateway {
 
 class GatewayWorker;
 
+// Whether a method changes nothing, by its request or response.
+bool ReadsOnly(const google::protobuf::Descriptor& type);
+
 // What a client's call passes on to its calls of cells. Immutable.
 struct Passed {
   // The client's token, trace, and the like.
@@ -44,8 +47,9 @@ Passed OwnPassed(const GatewayWorker& worker);
 
 // Calls the method of the request's type (ScheduleRequest: Schedule) at the leader of the cell. If
 // another member becomes the leader, asks that one; this is safe, because NOT_LEADER means that
-// nothing was changed. Ids in the answer get the name of the cell; ids in the request must be the
-// cell's own. The destructor cancels the call. Thread safety: confined to the worker's thread.
+// nothing was changed. A call that only reads does not wait for a cell that is away. Ids in the
+// answer get the name of the cell; ids in the request must be the cell's own. The destructor
+// cancels the call. Thread safety: confined to the worker's thread.
 class CellCall {
  public:
   // Begins the call. `response` outlives this object; it is set before the end is told.

@@ -131,7 +131,7 @@ class CellStream::Call {
     CellStream* const stream = stream_;
     CellStreamOwner* const owner = owner_;
     const size_t cell = cell_;
-    const absl::Status status = worker_->context().ErrorOf(cell, status_);
+    const absl::Status status = worker_->context().ErrorOf(cell, status_, /*reads=*/false);
     delete this;
     if (stream == nullptr) return;
     stream->call_ = nullptr;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/gateway/gateway_context.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "client/cpp/channel.h"
 #include "client/cpp/error.h"
 #include "server/base/error.h"
 #include "server/gateway/id_fields.h"
@@ -12,6 +16,9 @@ namespace duetime::gateway {
 namespace {
 
 constexpr uint64_t kRetryAfterMs = 200;
+// A connection to a server that runs, and a member that takes the lead from one that is killed.
+constexpr uint64_t kConnectMs = 250;
+constexpr uint64_t kLeaderChangeMs = 2'500;
 
 uint64_t MillisOf(absl::Duration duration) {
   return static_cast<uint64_t>(
@@ -45,17 +52,38 @@ absl::Status GatewayContext::AdmitSchedule(size_t cell) const {
        .retry_after_ms = kRetryAfterMs});
 }
 
-absl::Status CellUnavailableError(const std::string& cells) {
-  return base::MakeError(
-      absl::StatusCode::kUnavailable,
-      absl::StrCat("no answer from the cell ", cells, ": what the call changes there is not known"),
-      {.reason = "CELL_UNAVAILABLE",
-       .field = "",
-       .metadata = {{"cell", cells}},
-       .retry_after_ms = kRetryAfterMs});
+absl::Status CellUnavailableError(const std::string& cells, bool reads) {
+  return base::MakeError(absl::StatusCode::kUnavailable,
+                         absl::StrCat("no answer from the cell ", cells,
+                                      reads ? ", without which the answer would not be whole"
+                                            : ": what the call changes there is not known"),
+                         {.reason = "CELL_UNAVAILABLE",
+                          .field = "",
+                          .metadata = {{"cell", cells}},
+                          .retry_after_ms = kRetryAfterMs});
 }
 
-absl::Status GatewayContext::ErrorOf(size_t cell, const grpc::Status& status) const {
+void GatewayContext::LookAtChannels() {
+  const uint64_t now_ms = clock->Read().mono_ms;
+  for (size_t cell = 0; cell < channels.size(); ++cell) {
+    const bool ready = channels[cell]->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+    if (ready || away_since_ms[cell].load(std::memory_order_relaxed) == 0) {
+      away_since_ms[cell].store(ready ? 0 : now_ms, std::memory_order_relaxed);
+    }
+  }
+}
+
+uint64_t GatewayContext::ReadWaitMs(size_t cell) const {
+  const std::string& addresses = map.cell(cell).addresses;
+  const bool several =
+      client::HasSeveralAddresses(addresses) || absl::StartsWith(addresses, "dns:");
+  const uint64_t longest_ms = several ? kLeaderChangeMs : kConnectMs;
+  const uint64_t since_ms = away_since_ms[cell].load(std::memory_order_relaxed);
+  const uint64_t away_ms = since_ms == 0 ? 0 : clock->Read().mono_ms - since_ms;
+  return longest_ms - std::min(away_ms, longest_ms);
+}
+
+absl::Status GatewayContext::ErrorOf(size_t cell, const grpc::Status& status, bool reads) const {
   if (status.ok()) return absl::OkStatus();
   const absl::Status error = client::ToAbslStatus(status);
   const client::ErrorInfo info = client::GetErrorInfo(error);
@@ -64,7 +92,7 @@ absl::Status GatewayContext::ErrorOf(size_t cell, const grpc::Status& status) co
   const bool no_answer =
       absl::IsUnavailable(error) ||
       (info.reason.empty() && (absl::IsDeadlineExceeded(error) || absl::IsCancelled(error)));
-  if (no_answer) return CellUnavailableError(map.cell(cell).name);
+  if (no_answer) return CellUnavailableError(map.cell(cell).name, reads);
   base::ErrorDetail detail;
   detail.reason = info.reason;
   if (detail.reason.empty()) detail.reason = absl::StatusCodeToString(error.code());

@@ -29,7 +29,8 @@ struct GatewayContext : rpc::ServerState {
       : rpc::ServerState(server_clock, rpc_stats),
         map(std::move(cells)),
         options(std::move(gateway_options)),
-        complete(map.size()) {}
+        complete(map.size()),
+        away_since_ms(map.size()) {}
 
   // OK, or why no call is begun now: STARTING, DRAINING.
   absl::Status Admit(bool begins_work) const;
@@ -39,8 +40,15 @@ struct GatewayContext : rpc::ServerState {
   absl::Status AdmitSchedule(size_t cell) const;
 
   // What a cell's error is for a client: with the cell's name and with ids as the client knows
-  // them. Without an answer of the cell: UNAVAILABLE CELL_UNAVAILABLE.
-  absl::Status ErrorOf(size_t cell, const grpc::Status& status) const;
+  // them. Without an answer of the cell: UNAVAILABLE CELL_UNAVAILABLE. `reads`: the call changes
+  // nothing.
+  absl::Status ErrorOf(size_t cell, const grpc::Status& status, bool reads) const;
+
+  // Notes which cells can be reached. To be called often, by one thread.
+  void LookAtChannels();
+  // How long a call that only reads may wait for a connection to the cell: for as long as a change
+  // of its leader takes, but not for a cell that is away. 0: the cell has been away for longer.
+  uint64_t ReadWaitMs(size_t cell) const;
 
   const CellMap map;
   const GatewayOptions options;
@@ -50,6 +58,8 @@ struct GatewayContext : rpc::ServerState {
   std::function<std::shared_ptr<grpc::Channel>(size_t cell)> open_channel;
   // By cell: see AdmitSchedule. Never false again.
   std::vector<std::atomic<bool>> complete;
+  // By cell: since when it cannot be reached, on the steady clock. 0: it can.
+  std::vector<std::atomic<uint64_t>> away_since_ms;
   // The gateway's own token for calls that no client makes; empty: none.
   std::string token;
   // The cells are reached by TLS or on this machine, so that nobody on the way reads a token.
@@ -66,8 +76,8 @@ struct GatewayContext : rpc::ServerState {
   std::atomic<uint64_t> open_bytes{0};
 };
 
-// UNAVAILABLE CELL_UNAVAILABLE.
-absl::Status CellUnavailableError(const std::string& cells);
+// UNAVAILABLE CELL_UNAVAILABLE. `reads`: the call changes nothing.
+absl::Status CellUnavailableError(const std::string& cells, bool reads);
 
 // Counts bytes of requests while it lives.
 class OpenBytes {

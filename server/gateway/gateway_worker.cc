@@ -36,6 +36,7 @@ void GatewayWorker::OnServingState() {
 
 void GatewayWorker::OnSweep() {
   if (reconciler_ == nullptr) return;
+  context_->LookAtChannels();
   reconciler_->OnSweep();
   if (context_->state.load() != rpc::ServingState::kStarting) return;
   const bool all = std::all_of(context_->complete.begin(), context_->complete.end(),

@@ -303,7 +303,7 @@ void SubscriberFan::OnSweep(base::Now now) {
   if (!started_sent_ && now.mono_ms - opened_mono_ms_ >= kStartTimeoutMs) {
     std::vector<std::string> names;
     for (size_t i = 0; i < members_.size(); ++i) names.push_back(worker_->map().cell(i).name);
-    return Fail(CellUnavailableError(absl::StrJoin(names, ",")));
+    return Fail(CellUnavailableError(absl::StrJoin(names, ","), /*reads=*/false));
   }
   for (size_t cell = 0; cell < members_.size(); ++cell) {
     if (members_[cell].stream == nullptr) Open(cell);

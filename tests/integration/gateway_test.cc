@@ -18,6 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class GatewayTest : public DaemonTest {
  protected:
@@ -201,6 +202,41 @@ TEST_F(GatewayTest, ACellThatIsAwayIsNamedAndComesBack) {
   ASSERT_TRUE(cells_["a"].server->Start());
   deliver(key_a);
   deliver(key_b);
+}
+
+// What reads only has no outcome that is unknown, and does not wait for a cell that is away.
+TEST_F(GatewayTest, AReadSaysSoonWhichCellIsAway) {
+  StartGateway({"--gateway-wait-ms=10000"});
+  const std::string key_b = KeyIn("b");
+  const v1::Message in_b = MustScheduleKey(key_b, Millis(3'600'000));
+  cells_["b"].server->Kill();
+  const auto tool = [&](const std::string& line) {
+    const auto begin = Clock::now();
+    const RunResult result =
+        RunProgram({"/bin/sh", "-c", absl::StrCat("exec ", kTool, " ", line)}, "", Millis(60'000),
+                   {{"DUETIME_SERVER", server_->target()}, {"DUETIME_CONTEXT", "none"}});
+    // About 0.9 s for four tries; a wait for the cell would be 10 s.
+    EXPECT_LT(Clock::now() - begin, Millis(4'000)) << line;
+    return result;
+  };
+  const RunResult doctor = tool("doctor");
+  EXPECT_EQ(doctor.exit.code, 3);
+  EXPECT_THAT(doctor.out, HasSubstr("no answer from: b"));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("Start it")));
+  EXPECT_THAT(doctor.out, HasSubstr("the server's time is this machine's, to "));
+  EXPECT_THAT(tool("cell status").out, HasSubstr("does not answer"));
+  EXPECT_EQ(tool("info").exit.code, 0);
+  for (const std::string& line :
+       {std::string("list t"), std::string("list t --all"), "get " + in_b.id(),
+        absl::StrCat("get --topic t --key ", key_b), absl::StrCat("explain ", in_b.id()),
+        std::string("topic list"), std::string("topic get t"),
+        std::string("subscription get t default"), std::string("forecast t"),
+        std::string("recur list"), std::string("dlq list t"), std::string("topic delete t")}) {
+    const RunResult result = tool(line);
+    EXPECT_EQ(result.exit.code, 4) << line;
+    EXPECT_THAT(result.err, HasSubstr("CELL_UNAVAILABLE: no answer from the cell b")) << line;
+    EXPECT_THAT(result.err, Not(HasSubstr("change"))) << line;
+  }
 }
 
 // Else its messages would miss the named subscriptions.
