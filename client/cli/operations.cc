@@ -2,6 +2,7 @@
 //
 // Operations on many messages, and the commands for dead letters, which use such operations.
 #include <poll.h>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "client/cpp/admin_client.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/delay_client.h"
+#include "client/cpp/error.h"
 
 namespace duetime::cli {
 namespace {
@@ -27,6 +29,8 @@ using client::FromProto;
 // The pause between two polls of an operation.
 constexpr int kBetweenPollsMs = 200;
 constexpr size_t kReasonBytes = 60;
+// Of so many dead letters the origins are looked at.
+constexpr int kLettersMax = 1'000;
 
 // ---- Operations
 
@@ -103,8 +107,9 @@ std::string OperationText(const v1::Operation& operation, const absl::TimeZone& 
   return text;
 }
 
+// Sets `ended`, if it is not null, to the operation as it is at the end.
 ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
-                 AdminClient* client) {
+                 AdminClient* client, v1::Operation* ended = nullptr) {
   absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
   if (operation.ok() && input.Has("--wait")) {
     operation = WaitForEnd(settings, client, *std::move(operation));
@@ -113,6 +118,7 @@ ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBu
     return OperationText(answer, settings.zone);
   });
   if (shown != kDone) return shown;
+  if (ended != nullptr) *ended = *operation;
   if (operation->state() == v1::Operation::STATE_RUNNING && !settings.json) {
     Print(
         absl::StrCat("\nthe server goes on in the background; to see the progress: duetime bulk "
@@ -143,10 +149,14 @@ absl::Status CheckFilter(Input* input) {
   const auto& request = input->As<v1::StartBulkRequest>();
   const bool has_filter = request.filter().ByteSizeLong() > 0;
   const bool all = input->Has("--all");
+  const bool one = input->Has("--id");
   if (has_filter && all) {
     return absl::InvalidArgumentError("--all and a filter contradict each other");
   }
-  if (has_filter || all || request.dry_run()) return absl::OkStatus();
+  if (one && (has_filter || all)) {
+    return absl::InvalidArgumentError("--id stands alone: without --all and without a filter");
+  }
+  if (has_filter || all || one || request.dry_run()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "say which messages (--key-prefix, --label, --from, --to), or --all for the whole topic");
 }
@@ -230,12 +240,124 @@ ExitCode ListDeadLetters(const Settings& settings, const Input& input, v1::ListR
   });
 }
 
+// Makes the filter of the request one that selects this dead letter alone. The server selects by
+// time and labels. FAILED_PRECONDITION if others have the same; NOT_FOUND if it has ended.
+absl::Status SelectOne(const std::string& id, Client* client, AdminClient* admin,
+                       v1::StartBulkRequest* request) {
+  const auto found = client->Get(client::Target::Id(id));
+  if (!found.ok()) return found.status();
+  const v1::Message& letter = found->message();
+  const bool pending = letter.state() == v1::Message::STATE_SCHEDULED ||
+                       letter.state() == v1::Message::STATE_DUE ||
+                       letter.state() == v1::Message::STATE_IN_FLIGHT;
+  const bool here = letter.topic() == request->topic();
+  if (!here || (pending && !letter.has_dead_letter())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(id, " is no dead letter of ", request->topic()));
+  }
+  if (!pending) {
+    return absl::NotFoundError(
+        absl::StrCat("the message ", id, " has ended: ", EndedWord(letter.state())));
+  }
+  v1::BulkFilter& filter = *request->mutable_filter();
+  *filter.mutable_labels() = letter.labels();
+  *filter.mutable_start_time() = letter.deliver_time();
+  *filter.mutable_end_time() =
+      client::ToProto(FromProto(letter.deliver_time()) + absl::Milliseconds(1));
+  v1::StartBulkRequest count = *request;
+  count.clear_name();
+  count.set_dry_run(true);
+  const absl::StatusOr<v1::Operation> matched = admin->StartBulk(count);
+  if (!matched.ok()) return matched.status();
+  if (matched->sample_size() == 1 && matched->sample(0).id() == id) return absl::OkStatus();
+  const std::string ids = absl::StrJoin(
+      matched->sample(), ", ",
+      [](std::string* out, const v1::Message& message) { out->append(message.id()); });
+  return absl::FailedPreconditionError(absl::StrCat(
+      matched->matched(), " dead letters have the time and the labels of ", id, ": ", ids,
+      "; the server takes them together: by --from, --to and --label in place of --id"));
+}
+
+// The topics from which the first dead letters came, which are full.
+absl::StatusOr<Names> FullOrigins(const v1::StartBulkRequest& request, Client* client,
+                                  AdminClient* admin, bool* all) {
+  v1::ListRequest list;
+  list.set_topic(request.topic());
+  *list.mutable_labels() = request.filter().labels();
+  if (request.filter().has_start_time()) *list.mutable_start_time() = request.filter().start_time();
+  if (request.filter().has_end_time()) *list.mutable_end_time() = request.filter().end_time();
+  list.set_page_size(kLettersMax);
+  const absl::StatusOr<v1::ListResponse> page = client->List(list);
+  if (!page.ok()) return page.status();
+  std::set<std::string> origins;
+  for (const v1::Message& letter : page->messages()) {
+    if (letter.has_dead_letter()) origins.insert(letter.dead_letter().topic());
+  }
+  Names full;
+  for (const std::string& origin : origins) {
+    v1::GetTopicRequest get;
+    get.set_name(origin);
+    const absl::StatusOr<v1::Topic> topic = admin->GetTopic(get);
+    // A redrive creates a topic that was deleted.
+    if (absl::IsNotFound(topic.status())) continue;
+    if (!topic.ok()) return topic.status();
+    const int64_t max = topic->settings().max_pending();
+    if (max == 0 || topic->counts().pending() < max) continue;
+    full.push_back(absl::StrCat("the topic ", origin, " is full: ", topic->counts().pending(),
+                                " of max_pending ", max, "; raise it by duetime topic update ",
+                                origin, " --max-pending N"));
+  }
+  *all = !full.empty() && full.size() == origins.size() && page->next_page_token().empty();
+  return full;
+}
+
+// As RunBulk, and says why dead letters stay.
+ExitCode Redrive(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
+                 Client* client, AdminClient* admin) {
+  bool all = false;
+  absl::StatusOr<Names> full = FullOrigins(request, client, admin, &all);
+  // This is for the text alone: a client that may not read these topics may still redrive.
+  // A topic without limits, or with room: the common case.
+  const bool had_room = !full.ok() || full->empty();
+  if (all && !input.Has("--wait") && !request.dry_run()) {
+    return Fail(settings, absl::ResourceExhaustedError(absl::StrCat(
+                              "nothing was sent back, because ", absl::StrJoin(*full, "; "))));
+  }
+  v1::Operation operation;
+  const ExitCode code = RunBulk(settings, input, request, admin, &operation);
+  const int64_t stay = operation.unchanged();
+  if (code != kDone || stay == 0 || request.dry_run()) return code;
+  if (had_room) full = FullOrigins(request, client, admin, &all);
+  const std::string letters =
+      stay == 1 ? "1 dead letter stays" : absl::StrCat(stay, " dead letters stay");
+  if (full.ok() && !full->empty()) {
+    PrintError(absl::StrCat(letters, ", because ", absl::StrJoin(*full, "; "), "\n"));
+    return kRefused;
+  }
+  if (operation.changed() > 0 || operation.state() != v1::Operation::STATE_DONE) return code;
+  PrintError(absl::StrCat(letters, stay == 1 ? ": it was in flight, or had ended\n"
+                                             : ": they were in flight, or had ended\n"));
+  return kRefused;
+}
+
 ExitCode ChangeDeadLetters(const Settings& settings, const Input& input,
                            v1::StartBulkRequest request, AdminClient* admin) {
   const absl::StatusOr<DeadLetterTopic> topic = FindDeadLetters(admin, input);
   if (!topic.ok()) return Fail(settings, topic.status());
   request.set_topic(topic->name);
-  return RunBulk(settings, input, request, admin);
+  return With<Client>(settings, [&](Client* client) {
+    if (input.Has("--id")) {
+      const absl::Status one = SelectOne(input.Text("--id"), client, admin, &request);
+      if (absl::IsNotFound(one) && client::GetErrorInfo(one).reason.empty()) {
+        Fail(settings, one);
+        return kNotAsWished;
+      }
+      if (!one.ok()) return Fail(settings, one);
+    }
+    return request.action() == v1::BULK_ACTION_REDRIVE
+               ? Redrive(settings, input, request, client, admin)
+               : RunBulk(settings, input, request, admin);
+  });
 }
 
 Rows DeadLetterTopicRows() {
@@ -251,8 +373,12 @@ Command DeadLetterCommand(const std::string& verb, v1::BulkAction action, const 
   return {"dlq " + verb,
           help,
           "",
-          {"orders --label customer=42 --dry-run", "orders --all --wait"},
-          Join({DeadLetterTopicRows(), BulkRows("All dead letters, instead of a filter")}),
+          {"orders --label customer=42 --dry-run", "orders --all --wait",
+           "orders --id 0g1yay0000000000g9r8cwx3v4 --wait"},
+          Join({DeadLetterTopicRows(),
+                {Row("", "--id", "This dead letter alone, by the id that dlq list shows",
+                     {NotEmpty()})},
+                BulkRows("All dead letters, instead of a filter")}),
           Do<AdminClient, v1::StartBulkRequest>(ChangeDeadLetters)
               .After([action](Input* input) {
                 input->Mutable<v1::StartBulkRequest>()->set_action(action);
@@ -300,8 +426,11 @@ Row WaitRow() {
 }
 
 Action StartBulk(v1::BulkAction action) {
-  return Do<AdminClient, v1::StartBulkRequest>(RunBulk).After(
-      [action](Input* input) { input->Mutable<v1::StartBulkRequest>()->set_action(action); });
+  return Do<AdminClient, v1::StartBulkRequest>(
+             [](const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
+                AdminClient* client) { return RunBulk(settings, input, request, client); })
+      .After(
+          [action](Input* input) { input->Mutable<v1::StartBulkRequest>()->set_action(action); });
 }
 
 Commands OperationCommands() {

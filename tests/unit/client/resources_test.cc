@@ -349,6 +349,78 @@ TEST_F(CommandsTest, DeadLettersAreInTheTopicThatTheSettingsName) {
   EXPECT_EQ(server_.Seen<v1::GetSubscriptionRequest>()[0].name(), "billing");
 }
 
+constexpr char kLetter[] =
+    "id: 'id1' topic: 't.dlq' deliver_time { seconds: 90 nanos: 7000000 } labels { key: 'l' value: "
+    "'1' } dead_letter { topic: 't' }";
+
+TEST_F(CommandsTest, DeadLettersThatStayAreExplained) {
+  struct Case {
+    const char* topic;
+    const char* operation;
+    int code;
+    const char* text;
+  };
+  const std::vector<Case> cases = {
+      {"settings { max_pending: 2 } counts { pending: 1 }", "changed: 2", kDone, ""},
+      {"settings { max_pending: 2 } counts { pending: 2 }", "changed: 1 unchanged: 1", kRefused,
+       "1 dead letter stays, because the topic t is full: 2 of max_pending 2; raise it by duetime "
+       "topic update t --max-pending N\n"},
+      {"counts { pending: 2 }", "unchanged: 1", kRefused,
+       "1 dead letter stays: it was in flight, or had ended\n"},
+      {"counts { pending: 2 }", "changed: 1 unchanged: 1", kDone, ""},
+  };
+  Answer<v1::ListRequest, v1::ListResponse>("messages { " + std::string(kLetter) + " }");
+  for (const Case& c : cases) {
+    Answer<v1::GetTopicRequest, v1::GetTopicResponse>("topic { name: 't' " + std::string(c.topic) +
+                                                      " }");
+    Answer<v1::StartBulkRequest, v1::StartBulkResponse>("operation { state: STATE_DONE " +
+                                                        std::string(c.operation) + " }");
+    const Result result = Cli("dlq redrive t --all --wait");
+    EXPECT_EQ(result.code, c.code) << c.operation;
+    EXPECT_EQ(result.err, c.text);
+  }
+  // Nothing can move, so nothing is started, whether the command waits or not.
+  Answer<v1::GetTopicRequest, v1::GetTopicResponse>(
+      "topic { name: 't' settings { max_pending: 2 } counts { pending: 2 } }");
+  const size_t started = server_.Seen<v1::StartBulkRequest>().size();
+  const Result refused = Cli("dlq redrive t --all");
+  EXPECT_EQ(refused.code, kRefused);
+  EXPECT_THAT(refused.err, HasSubstr("nothing was sent back, because the topic t is full: 2 of "));
+  EXPECT_EQ(server_.Seen<v1::StartBulkRequest>().size(), started);
+}
+
+TEST_F(CommandsTest, OneDeadLetterIsSelectedByItsId) {
+  Answer<v1::GetTopicRequest, v1::GetTopicResponse>("topic { name: 't' }");
+  Answer<v1::ListRequest, v1::ListResponse>("messages { " + std::string(kLetter) + " }");
+  Answer<v1::GetRequest, v1::GetResponse>("message { state: STATE_DUE " + std::string(kLetter) +
+                                          " }");
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
+      "operation { state: STATE_DONE matched: 1 changed: 1 sample { id: 'id1' } }");
+  Out("dlq redrive t --id id1 --wait --name n");
+  const auto requests = server_.Seen<v1::StartBulkRequest>();
+  ASSERT_EQ(requests.size(), 2u);
+  const std::string filter =
+      "topic: 't.dlq' action: BULK_ACTION_REDRIVE filter { labels { key: 'l' value: '1' } "
+      "start_time { seconds: 90 nanos: 7000000 } end_time { seconds: 90 nanos: 8000000 } }";
+  EXPECT_TRUE(IsProto(requests[0], filter + " dry_run: true"));
+  EXPECT_TRUE(IsProto(requests[1], filter + " name: 'n'"));
+  // The server selects by time and labels, and would take the others with it.
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
+      "operation { state: STATE_DONE matched: 2 sample { id: 'id0' } sample { id: 'id1' } }");
+  const Result several = Cli("dlq purge t --id id1");
+  EXPECT_EQ(several.code, kRefused);
+  EXPECT_THAT(several.err,
+              HasSubstr("2 dead letters have the time and the labels of id1: id0, id1"));
+  EXPECT_EQ(server_.Seen<v1::StartBulkRequest>().size(), 3u) << "only the dry run";
+  Answer<v1::GetRequest, v1::GetResponse>("message { topic: 'other' }");
+  EXPECT_THAT(Cli("dlq redrive t --id id1").err, HasSubstr("id1 is no dead letter of t.dlq"));
+  Answer<v1::GetRequest, v1::GetResponse>("message { state: STATE_CANCELLED " +
+                                          std::string(kLetter) + " }");
+  const Result ended = Cli("dlq redrive t --id id1");
+  EXPECT_EQ(ended.code, kNotAsWished);
+  EXPECT_THAT(ended.err, HasSubstr("the message id1 has ended: cancelled"));
+}
+
 TEST_F(CommandsTest, DeadLettersOfDeletedAndUnknownTopics) {
   Refuse<v1::GetTopicRequest>(grpc::StatusCode::NOT_FOUND, "TOPIC_NOT_FOUND");
   Answer<v1::ListRequest, v1::ListResponse>("");
