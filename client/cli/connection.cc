@@ -166,7 +166,8 @@ absl::StatusOr<ContextFile> ReadContexts() {
   if (path.empty() || !fs::exists(path, error)) return file;
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
+  in.peek();
+  if (!in.is_open() || in.bad() || (in.good() && !(text << in.rdbuf()))) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
   }
   const auto read = google::protobuf::util::JsonStringToMessage(text.str(), &file);

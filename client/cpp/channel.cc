@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cpp/channel.h"
 
+#include <algorithm>
 #include <fstream>
 #include <grpcpp/grpcpp.h>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace duetime::client {
 namespace {
@@ -33,7 +35,9 @@ constexpr char kFollowTheLeader[] =
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
+  // An empty file is no error. A directory opens, but cannot be read.
+  in.peek();
+  if (!in.is_open() || in.bad() || (in.good() && !(text << in.rdbuf()))) {
     return absl::NotFoundError(absl::StrCat("cannot read the file ", path));
   }
   return text.str();
@@ -71,10 +75,19 @@ absl::StatusOr<std::string> ReadToken(const ServerAddress& address) {
   if (!address.token.empty()) return absl::InvalidArgumentError("two tokens are given");
   absl::StatusOr<std::string> text = ReadFile(address.token_file);
   if (!text.ok()) return text;
-  const absl::string_view token = absl::StripAsciiWhitespace(*text);
+  absl::string_view token = *text;
+  // Editors write it in front of UTF-8, and it is no part of the token.
+  absl::ConsumePrefix(&token, "\xEF\xBB\xBF");
+  token = absl::StripAsciiWhitespace(token);
   if (token.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the file of the token is empty: ", address.token_file));
+  }
+  // A header takes nothing else, and the server would only say that it does not know the token.
+  if (!std::all_of(token.begin(), token.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file of the token holds more than a token, or is no ASCII text: ",
+                     address.token_file));
   }
   return std::string(token);
 }

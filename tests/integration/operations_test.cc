@@ -197,6 +197,22 @@ TEST_F(OperationsTest, TheDoctorReadsTheCertificateAndTriesTheToken) {
   EXPECT_THAT(wrong.out, HasSubstr("bad      identity    the server refuses the credentials: "));
   EXPECT_THAT(wrong.out, HasSubstr("bad      certificate "));
   EXPECT_THAT(wrong.out, Not(HasSubstr("Start it")));
+  Write("empty", "");
+  EXPECT_THAT(doctor("empty").out, HasSubstr("the file of the token is empty"));
+  // What an editor writes in front of a text is no part of the token.
+  Write("bom",
+        "\xEF\xBB\xBF"
+        "flood\n");
+  EXPECT_THAT(doctor("bom").out, HasSubstr("ok       identity    the server knows this client"));
+  for (const std::string& text :
+       {std::string("\xFF\xFE"
+                    "f\0l\0",
+                    6),
+        std::string("a b"), std::string("a\nb\n"), std::string("caf\xC3\xA9")}) {
+    Write("odd", text);
+    EXPECT_THAT(doctor("odd").out, HasSubstr("holds more than a token, or is no ASCII text"))
+        << text;
+  }
 }
 
 TEST_F(OperationsTest, ClientCertificatesMayBeAskedForOnly) {
