@@ -13,6 +13,7 @@
 
 #include "client/cli/colour.h"
 #include "client/cli/commands.h"
+#include "client/cli/connection_error.h"
 #include "client/cli/findings.h"
 #include "client/cli/host_facts.h"
 #include "client/cli/server_certificate.h"
@@ -170,15 +171,17 @@ absl::Status CheckAllRecurrences(const client::ClientOptions& options,
   return absl::OkStatus();
 }
 
-Finding NoServer(const Settings& settings, const absl::Status& error) {
+Finding NoServer(const Settings& settings, const absl::Status& failed) {
+  const absl::Status error = NamedConnectionError(settings.server, failed);
   const bool cell = client::GetErrorInfo(error).reason == "CELL_UNAVAILABLE";
   return {.level = Level::kBad,
           .check = "server",
           .text = ReasonText(error, settings.server.target),
-          .advice = cell ? "See duetime cell status; ask the members of the cell by their own "
-                           "addresses."
-                         : "Start it (its log says why it stopped), or name its address: "
-                           "--server."};
+          .advice = error != failed ? "Change the options of the connection."
+                    : cell ? "See duetime cell status; ask the members of the cell by their own "
+                             "addresses."
+                           : "Start it (its log says why it stopped), or name its address: "
+                             "--server."};
 }
 
 Findings CheckMachine(const std::string& data_dir, int64_t shards) {

@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace duetime::cli {
@@ -29,8 +30,11 @@ absl::StatusOr<absl::Time> ReadCertificateEnd(const std::string& target, absl::D
                                                                  BIO_free_all);
   SSL* tls = nullptr;
   if (connection == nullptr || BIO_get_ssl(connection.get(), &tls) != 1) return failed;
-  // "dns:///host:port" has the address behind its last slash.
+  // "dns:///host:port" has the address behind its last slash; "ipv4:address:port" has no slash.
   std::string address = target.substr(target.rfind('/') + 1);
+  for (const char* prefix : {"dns:", "ipv4:", "ipv6:"}) {
+    if (absl::StartsWith(address, prefix)) address.erase(0, absl::string_view(prefix).size());
+  }
   std::string host = address.substr(0, address.rfind(':'));
   // The macros BIO_set_conn_hostname and SSL_set_tlsext_host_name have casts that the warnings
   // refuse.

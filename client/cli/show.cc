@@ -12,6 +12,7 @@
 #include "google/protobuf/timestamp.pb.h"
 
 #include "client/cli/colour.h"
+#include "client/cli/connection_error.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
@@ -158,8 +159,9 @@ std::string ErrorText(const absl::Status& error, absl::string_view server) {
   return absl::StrCat("duetime: ", ReasonText(error, server), "\n");
 }
 
-ExitCode Fail(const Settings& settings, const absl::Status& error) {
-  if (error == base::OutputStatus()) return kNotWritten;
+ExitCode Fail(const Settings& settings, const absl::Status& failed) {
+  if (failed == base::OutputStatus()) return kNotWritten;
+  const absl::Status error = NamedConnectionError(settings.server, failed);
   const std::string text =
       settings.json ? ErrorJson(error) : ErrorText(error, settings.server.target);
   constexpr absl::string_view kName = "duetime:";

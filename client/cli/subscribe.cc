@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/commands.h"
+#include "client/cli/connection_error.h"
 #include "client/cli/show.h"
 #include "client/cpp/subscriber.h"
 
@@ -82,7 +83,8 @@ client::SubscriberOptions MakeOptions(const Settings& settings, const Input& inp
       static_cast<int>(input.Has("--credit") ? input.Number("--credit") : 0);
   // on_connect and on_disconnect print it.
   options.log = [](absl::LogSeverity, const std::string&) {};
-  options.on_disconnect = [settings](const absl::Status& status) {
+  options.on_disconnect = [settings](const absl::Status& why) {
+    const absl::Status status = NamedConnectionError(settings.server, why);
     if (settings.json) {
       PrintError(ErrorJson(status));
     } else {

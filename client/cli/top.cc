@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "client/cli/commands.h"
+#include "client/cli/connection_error.h"
 #include "client/cli/screen.h"
 #include "client/cli/show.h"
 #include "client/cli/signals.h"
@@ -153,7 +154,8 @@ class Top {
       before_ = std::exchange(now_, *std::move(sample));
       error_.clear();
     } else {
-      error_ = ReasonText(sample.status(), settings_.server.target);
+      error_ = ReasonText(NamedConnectionError(settings_.server, sample.status()),
+                          settings_.server.target);
     }
   }
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 
 #include "tests/integration/daemon_fixture.h"
@@ -204,6 +206,8 @@ TEST_F(OperationsTest, TheDoctorReadsTheCertificateAndTriesTheToken) {
         "\xEF\xBB\xBF"
         "flood\n");
   EXPECT_THAT(doctor("bom").out, HasSubstr("ok       identity    the server knows this client"));
+  Write("long", std::string(9'000, 'a'));
+  EXPECT_THAT(doctor("long").out, HasSubstr("the headers of the call are larger than the server"));
   for (const std::string& text :
        {std::string("\xFF\xFE"
                     "f\0l\0",
@@ -213,6 +217,36 @@ TEST_F(OperationsTest, TheDoctorReadsTheCertificateAndTriesTheToken) {
     EXPECT_THAT(doctor("odd").out, HasSubstr("holds more than a token, or is no ASCII text"))
         << text;
   }
+}
+
+TEST_F(OperationsTest, TheToolSaysWhichSideSpeaksTls) {
+  const TestAuthority authority("authority");
+  WriteServerFiles(authority);
+  Write("ca.pem", authority.pem());
+  const std::string tls = " --tls-ca " + directory_.Join("ca.pem");
+  const auto expect = [&](const std::string& options, const std::string& text) {
+    for (const char* line :
+         {"info", "info --json", "schedule t p --in 1h", "subscribe t --for 1s", "doctor"}) {
+      const auto begin = Clock::now();
+      const RunResult run = RunProgram(
+          {"/bin/sh", "-c",
+           absl::StrCat("exec ", kTool, " ", line, " --server ", server_->tcp_target(), options)},
+          "", Millis(30'000), {{"DUETIME_CONTEXT", "none"}});
+      // Four tries and the question of which side it is take less than a second.
+      EXPECT_LT(Clock::now() - begin, Millis(5'000)) << line;
+      // subscribe goes on for its time.
+      EXPECT_EQ(run.exit.code, absl::StartsWith(line, "subscribe") ? 0 : 4) << line;
+      EXPECT_THAT(run.out + run.err, HasSubstr(text)) << line;
+      EXPECT_THAT(run.out, Not(HasSubstr("Start it"))) << line;
+    }
+  };
+  StartDaemon(
+      {"--tls-cert=" + directory_.Join("cert.pem"), "--tls-key=" + directory_.Join("key.pem")},
+      /*tcp=*/true);
+  expect("", "it speaks TLS: give --tls-ca FILE");
+  server_->Stop();
+  StartDaemon({}, /*tcp=*/true);
+  expect(tls, "it does not speak TLS: leave out --tls-ca");
 }
 
 TEST_F(OperationsTest, ClientCertificatesMayBeAskedForOnly) {

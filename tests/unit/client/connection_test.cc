@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/connection_error.h"
 #include "client/cli/suggest.h"
 #include "tests/support/temp_directory.h"
 #include "tests/unit/client/command_line.h"
@@ -262,6 +263,34 @@ TEST(SuggestTest, TheClosestWordWins) {
       {"dele", "delete"}, {"--lab", "--label"}, {"--lat", "--late"}, {"--", ""},  {"-l", ""},
   };
   for (const auto& [word, closest] : cases) EXPECT_EQ(Closest(word, words), closest) << word;
+}
+
+TEST(ConnectionErrorTest, OnlyWhatGrpcDoesNotSayGetsOtherWords) {
+  const client::ServerAddress plain = {.target = "127.0.0.1:1"};
+  const client::ServerAddress tls = {.target = "127.0.0.1:1", .tls_ca_file = "ca.pem"};
+  const absl::Status refused = absl::UnavailableError(
+      "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to "
+      "connect to remote host: Connection refused");
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(NamedConnectionError(plain, refused), refused);
+  EXPECT_EQ(NamedConnectionError(tls, refused), refused);
+  const absl::Status unknown = absl::UnavailableError("DNS resolution failed for h:1");
+  EXPECT_EQ(NamedConnectionError(plain, unknown), unknown);
+  const absl::Status late = absl::DeadlineExceededError("Deadline Exceeded");
+  EXPECT_EQ(NamedConnectionError(plain, late), late);
+  EXPECT_EQ(NamedConnectionError({.target = "unix:/s"}, absl::UnavailableError("Socket closed")),
+            absl::UnavailableError("Socket closed"));
+  EXPECT_LT(absl::Now() - begin, absl::Milliseconds(900)) << "nobody was asked";
+  EXPECT_THAT(std::string(NamedConnectionError(
+                              tls, absl::UnavailableError("Ssl handshake failed: SSL_ERROR_SSL: "
+                                                          "SSL routines::wrong version number"))
+                              .message()),
+              StartsWith("it does not speak TLS"));
+  EXPECT_THAT(std::string(NamedConnectionError(plain, absl::ResourceExhaustedError(
+                                                          "received initial metadata size exceeds "
+                                                          "limit"))
+                              .message()),
+              HasSubstr("headers of the call are larger"));
 }
 
 }  // namespace
