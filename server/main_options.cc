@@ -150,6 +150,7 @@ metrics::Readings ReadAll(const Measured& from) {
   metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
   const storage::RocksDbStats stats = from.store->Stats();
   readings.topics = from.grpc->topics();
+  readings.deleted_topics = from.grpc->deleted_topics();
   readings.subscriptions = from.grpc->subscriptions();
   readings.streams = from.grpc->streams();
   readings.connections = from.grpc->connections();

@@ -120,15 +120,20 @@ Finding CheckSpace(const v1::ServerInfoResponse& info) {
 Finding CheckUse(const v1::ServerInfoResponse& info) {
   const v1::Counts& counts = info.counts();
   const v1::Limits& limits = info.limits();
-  const int64_t names = counts.topics() + counts.deleted_topics();
-  const std::string text = absl::StrCat(
-      names, " of ", limits.topics_max(), " topics",
-      counts.deleted_topics() > 0 ? absl::StrCat(" (", counts.deleted_topics(), " deleted)") : "",
-      ", ", counts.streams(), " of ", limits.streams_max(), " streams");
+  std::string deleted;
+  if (counts.deleted_topics() > 0) {
+    deleted = absl::StrCat(", ", counts.deleted_topics(), " of ", limits.topics_max(),
+                           " names of deleted topics");
+  }
+  const std::string text =
+      absl::StrCat(counts.topics(), " of ", limits.topics_max(), " topics", deleted, ", ",
+                   counts.streams(), " of ", limits.streams_max(), " streams");
   const auto near = [](int64_t count, int64_t max) {
     return static_cast<double>(count) > kUseMax * static_cast<double>(max);
   };
-  if (near(names, limits.topics_max()) || near(counts.streams(), limits.streams_max())) {
+  if (near(counts.topics(), limits.topics_max()) ||
+      near(counts.deleted_topics(), limits.topics_max()) ||
+      near(counts.streams(), limits.streams_max())) {
     return Warning("limits", text,
                    "Raise topics_max or streams_max in the server's configuration before the "
                    "limit is reached.");

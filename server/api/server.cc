@@ -117,7 +117,11 @@ std::string Server::NotInCell() const {
 }
 
 size_t Server::topics() const {
-  return context_.node.load() == nullptr ? 0 : context_.catalog().names();
+  return context_.node.load() == nullptr ? 0 : context_.catalog().counted();
+}
+
+size_t Server::deleted_topics() const {
+  return context_.node.load() == nullptr ? 0 : context_.catalog().deleted_names();
 }
 
 size_t Server::subscriptions() const {

@@ -85,10 +85,12 @@ absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::CatalogOptions& limits = node_options.catalog;
   if (!limits.auto_create) return TopicNotFoundError(name);
   const catalog::Snapshot& now = catalog();
-  // A deleted topic keeps its name, so its revival needs no room.
-  const bool fresh = now.FindTopicEvenIfDeleted(name) == nullptr;
-  if (!fresh || now.names() < limits.topics_max) return absl::OkStatus();
-  return catalog::TopicLimitError(limits.topics_max, now.names() - now.topics());
+  const catalog::TopicPtr deleted = now.FindTopicEvenIfDeleted(name);
+  catalog::TopicNeed need{.topics = 1, .names = deleted == nullptr ? size_t{1} : size_t{0}};
+  absl::Status status =
+      catalog::CheckTopicRoom(limits.topics_max, now.counted(), now.names(), need);
+  if (!status.ok() && deleted != nullptr && now.ReservesName(deleted->id)) return absl::OkStatus();
+  return status;
 }
 
 void ServingContext::GiveBackDamaged(protocol::StreamId stream,

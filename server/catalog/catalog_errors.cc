@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/catalog_errors.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -40,15 +41,28 @@ absl::Status TopicExistsError(absl::string_view topic) {
                     .retry_after_ms = 0});
 }
 
-absl::Status TopicLimitError(size_t limit, size_t deleted) {
-  std::string text = absl::StrCat("too many topics, limit ", limit);
-  if (deleted > 0) absl::StrAppend(&text, "; deleted topics whose names still count: ", deleted);
-  return MakeError(
-      absl::StatusCode::kResourceExhausted, text,
-      {.reason = "TOPIC_LIMIT",
-       .field = "",
-       .metadata = {{"limit", absl::StrCat(limit)}, {"deleted", absl::StrCat(deleted)}},
-       .retry_after_ms = 0});
+absl::Status CheckTopicRoom(size_t topics_max, size_t counted, size_t names,
+                            const TopicNeed& need) {
+  // There may be more than the limit, because a new run can have a lower one.
+  if (need.topics > 0 && counted + need.topics > topics_max) {
+    return LimitError("topics", "TOPIC_LIMIT", topics_max);
+  }
+  if (need.names > 0 && names + need.names > 2 * topics_max) {
+    const size_t deleted = names - std::min(names, counted);
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        absl::StrCat("too many names of deleted topics, which the server keeps: ", deleted,
+                     ", limit ", topics_max, "; use one of these names again, or raise topics_max"),
+        {.reason = "TOPIC_LIMIT",
+         .field = "",
+         .metadata = {{"limit", absl::StrCat(topics_max)}, {"deleted", absl::StrCat(deleted)}},
+         .retry_after_ms = 0});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ListenedTopicLimitError(size_t limit) {
+  return LimitError("topics that only subscribers name", "TOPIC_LIMIT", limit);
 }
 
 absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {

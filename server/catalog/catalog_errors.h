@@ -17,9 +17,24 @@ namespace duetime::catalog {
 absl::Status TopicNotFoundError(absl::string_view topic);
 // ALREADY_EXISTS TOPIC_EXISTS.
 absl::Status TopicExistsError(absl::string_view topic);
-// RESOURCE_EXHAUSTED TOPIC_LIMIT. `deleted`: how many of the names that count are of deleted
-// topics.
-absl::Status TopicLimitError(size_t limit, size_t deleted);
+// What a change adds to the tables of topics.
+struct TopicNeed {
+  // Topics that topics_max counts.
+  size_t topics = 0;
+  // Names that have no number yet.
+  size_t names = 0;
+
+  TopicNeed& operator+=(const TopicNeed& other) {
+    topics += other.topics;
+    names += other.names;
+    return *this;
+  }
+};
+// RESOURCE_EXHAUSTED TOPIC_LIMIT if `topics_max` leaves no room. `counted`: the topics that it
+// counts. `names`: all names, with those of deleted topics; the two together have twice the limit.
+absl::Status CheckTopicRoom(size_t topics_max, size_t counted, size_t names, const TopicNeed& need);
+// RESOURCE_EXHAUSTED TOPIC_LIMIT for a topic that only a subscriber names.
+absl::Status ListenedTopicLimitError(size_t limit);
 // ABORTED TOPIC_USED: the topic came into use during its deletion.
 absl::Status TopicUsedError(absl::string_view topic);
 

@@ -163,10 +163,9 @@ class Loader {
       entry->nameless = id;
       return;
     }
-    const std::string name = stored.name;
     if (entry->subscriptions.empty()) entry->nameless.reset();
-    entry->subscriptions[name] = {
-        .id = id, .stored = std::move(stored), .incarnation = state_->NextIncarnation()};
+    state_->SetSubscription(
+        entry, {.id = id, .stored = std::move(stored), .incarnation = state_->NextIncarnation()});
   }
 
   absl::Status LoadSubscriptions() {

@@ -9,8 +9,9 @@
 namespace duetime::catalog {
 
 struct CatalogOptions {
-  // The most topic names, including deleted topics. Topics that only subscribers name may use a
-  // tenth of the limit, so that they leave room for topics with messages.
+  // The most topics, with the names that are reserved for dead letters of topics and subscriptions
+  // that exist. Topics that only subscribers name may use a tenth of the limit, so that they leave
+  // room for topics with messages. As many names again may be of deleted topics.
   size_t topics_max = 100'000;
   // The most subscriptions of a topic.
   size_t subscriptions_max = 1'000;

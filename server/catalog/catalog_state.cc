@@ -56,15 +56,15 @@ std::vector<TopicEntry*> CatalogState::All() {
   return all;
 }
 
-absl::Status CatalogState::CheckRoom(bool listened, size_t topics) const {
-  // There may be more topics than topics_max, because a new run can have a lower limit.
-  const bool full = topics > 0 && by_id_.size() + topics > options_.topics_max;
-  if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {
-    const auto deleted = std::count_if(
-        by_id_.begin(), by_id_.end(), [](const auto& item) { return item.second->topic->deleted; });
-    return TopicLimitError(options_.topics_max, static_cast<size_t>(deleted));
-  }
-  return absl::OkStatus();
+TopicNeed CatalogState::NeedOf(const TopicEntry* entry) const {
+  if (entry == nullptr) return {.topics = 1, .names = 1};
+  return {.topics = Counts(*entry->topic) ? size_t{0} : size_t{1}, .names = 0};
+}
+
+absl::Status CatalogState::CheckRoom(bool listened, const TopicNeed& need) const {
+  const size_t listened_max = options_.topics_max / 10 + 1;
+  if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);
+  return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);
 }
 
 TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
@@ -80,6 +80,7 @@ TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
   DT_CHECK(by_id_.emplace(static_cast<uint32_t>(id), std::move(owned)).second);
   DT_CHECK(by_name_.emplace(entry->topic->name(), entry).second);
   next_topic_ = std::max(next_topic_, static_cast<uint32_t>(id) + 1);
+  ++counted_;
   return entry;
 }
 
@@ -99,9 +100,35 @@ TopicEntry* CatalogState::Add(absl::string_view name, bool used) {
 
 void CatalogState::Set(TopicEntry* entry, Topic topic) {
   DT_CHECK(topic.id == entry->topic->id && topic.name_text == entry->topic->name_text);
-  if (Counts(*entry->topic)) --listened_;
-  if (Counts(topic)) ++listened_;
-  entry->topic = std::make_shared<const Topic>(std::move(topic));
+  const TopicPtr before =
+      std::exchange(entry->topic, std::make_shared<const Topic>(std::move(topic)));
+  const Topic& after = *entry->topic;
+  if (Listened(*before)) --listened_;
+  if (Listened(after)) ++listened_;
+  if (Counts(*before)) --counted_;
+  if (Counts(after)) ++counted_;
+  // A link of a deleted topic reserves nothing.
+  if (!before->deleted) RemoveLink(before->dead_letters);
+  if (!after.deleted) AddLink(after.dead_letters);
+}
+
+bool CatalogState::IsDeleted(TopicId id) const {
+  const auto found = by_id_.find(static_cast<uint32_t>(id));
+  return found != by_id_.end() && found->second->topic->deleted;
+}
+
+void CatalogState::AddLink(TopicId to) {
+  if (to == TopicId{}) return;
+  if (++links_[static_cast<uint32_t>(to)] == 1 && IsDeleted(to)) ++counted_;
+}
+
+void CatalogState::RemoveLink(TopicId to) {
+  if (to == TopicId{}) return;
+  const auto found = links_.find(static_cast<uint32_t>(to));
+  DT_CHECK(found != links_.end());
+  if (--found->second > 0) return;
+  links_.erase(found);
+  if (IsDeleted(to)) --counted_;
 }
 
 void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
@@ -167,6 +194,27 @@ SubscriptionId CatalogState::NextSubscription(TopicEntry* entry) {
   return id;
 }
 
+void CatalogState::SetSubscription(TopicEntry* entry, SubscriptionEntry subscription) {
+  SubscriptionEntry& place = entry->subscriptions[subscription.stored.name];
+  RemoveLink(place.stored.settings.dead_letter);
+  place = std::move(subscription);
+  AddLink(place.stored.settings.dead_letter);
+}
+
+void CatalogState::SetSettings(SubscriptionEntry* subscription,
+                               protocol::SubscriptionSettings settings) {
+  RemoveLink(subscription->stored.settings.dead_letter);
+  subscription->stored.settings = std::move(settings);
+  AddLink(subscription->stored.settings.dead_letter);
+}
+
+void CatalogState::EraseSubscription(TopicEntry* entry, const std::string& name) {
+  const auto found = entry->subscriptions.find(name);
+  DT_CHECK(found != entry->subscriptions.end());
+  RemoveLink(found->second.stored.settings.dead_letter);
+  entry->subscriptions.erase(found);
+}
+
 void CatalogState::WriteNextSubscription() {
   WriteObject(ObjectKind::kCatalog, std::string(kStateName), EncodeState(next_subscription_),
               Durability::kSynced);
@@ -223,6 +271,7 @@ std::shared_ptr<const Snapshot> CatalogState::TakeSnapshot() {
   auto shared = std::make_shared<Snapshot>();
   shared->version_ = snapshot_.version_;
   shared->deleted_topics_ = snapshot_.deleted_topics_;
+  shared->counted_topics_ = counted_;
   shared->topics_by_name_ = snapshot_.topics_by_name_.Share();
   shared->topics_by_id_ = snapshot_.topics_by_id_.Share();
   shared->subscriptions_by_name_ = snapshot_.subscriptions_by_name_.Share();
@@ -239,17 +288,27 @@ void CatalogState::CheckInvariants() const {
   DT_CHECK_EQ(snapshot_.topics_by_name_.size(), snapshot_.topics_by_id_.size());
   DT_CHECK_EQ(snapshot_.subscriptions_by_name_.size(), snapshot_.subscriptions_by_id_.size());
   size_t listened = 0;
+  size_t counted = 0;
+  absl::flat_hash_map<uint32_t, size_t> links;
+  const auto link = [&links](TopicId to) {
+    if (to != TopicId{}) ++links[static_cast<uint32_t>(to)];
+  };
   for (const auto& [id, entry] : by_id_) {
     DT_CHECK_EQ(static_cast<uint32_t>(entry->topic->id), id);
     DT_CHECK(by_name_.contains(entry->topic->name()));
     DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
-    if (Counts(*entry->topic)) ++listened;
+    if (Listened(*entry->topic)) ++listened;
+    if (Counts(*entry->topic)) ++counted;
+    if (!entry->topic->deleted) link(entry->topic->dead_letters);
     for (const auto& [name, subscription] : entry->subscriptions) {
       DT_CHECK(name == subscription.stored.name && subscription.id != SubscriptionId{});
       DT_CHECK(subscription.stored.topic == entry->topic->id);
+      link(subscription.stored.settings.dead_letter);
     }
   }
   DT_CHECK_EQ(listened, listened_);
+  DT_CHECK_EQ(counted, counted_);
+  DT_CHECK(links == links_);
 }
 
 }  // namespace duetime::catalog

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "server/catalog/catalog_errors.h"
 #include "server/catalog/catalog_options.h"
 #include "server/catalog/catalog_records.h"
 #include "server/catalog/snapshot.h"
@@ -66,9 +67,11 @@ class CatalogState {
   // Returns all entries in the order of their names. For the start.
   std::vector<TopicEntry*> All();
 
-  // RESOURCE_EXHAUSTED TOPIC_LIMIT if `topics` more topics exceed topics_max. `listened`: only a
-  // subscriber names the first of them; such topics may take a tenth of topics_max.
-  absl::Status CheckRoom(bool listened, size_t topics) const;
+  // What it takes to make this topic live, or to reserve its name. Null: a new name.
+  TopicNeed NeedOf(const TopicEntry* entry) const;
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room. `listened`: only a subscriber names the
+  // first topic; such topics may take a tenth of topics_max.
+  absl::Status CheckRoom(bool listened, const TopicNeed& need) const;
   // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
   TopicEntry* Add(absl::string_view name, bool used);
   // Adds a topic that the store holds. REQUIRES: its number and its name are new.
@@ -100,6 +103,11 @@ class CatalogState {
   }
   void WriteNextSubscription();
   uint64_t NextIncarnation() { return ++last_incarnation_; }
+  // Adds the subscription, or replaces the one of its name.
+  void SetSubscription(TopicEntry* entry, SubscriptionEntry subscription);
+  void SetSettings(SubscriptionEntry* subscription, protocol::SubscriptionSettings settings);
+  // REQUIRES: the topic has the subscription.
+  void EraseSubscription(TopicEntry* entry, const std::string& name);
   // Writes the subscription's record. The write is not synced if the subscription is live: a
   // start that finds the previous phase repeats the commands to the shards, which does no harm.
   void Write(const SubscriptionEntry& entry);
@@ -125,7 +133,15 @@ class CatalogState {
   void WriteObject(storage::ObjectKind kind, std::string name, std::string value,
                    storage::Durability durability);
   void EraseObject(storage::ObjectKind kind, std::string name, storage::Durability durability);
-  static bool Counts(const Topic& topic) { return !topic.used; }
+  static bool Listened(const Topic& topic) { return !topic.used && !topic.deleted; }
+  // True if topics_max counts the topic: it exists, or its name is reserved for the dead letters of
+  // what exists.
+  bool Counts(const Topic& topic) const {
+    return !topic.deleted || links_.contains(static_cast<uint32_t>(topic.id));
+  }
+  void AddLink(storage::TopicId to);
+  void RemoveLink(storage::TopicId to);
+  bool IsDeleted(storage::TopicId id) const;
 
   const CatalogOptions options_;
   scheduler::PendingWrites* const writes_;
@@ -134,6 +150,10 @@ class CatalogState {
   uint32_t next_topic_ = 1;
   // The number of topics that only subscribers have named.
   size_t listened_ = 0;
+  // The number of topics that topics_max counts.
+  size_t counted_ = 0;
+  // How many existing topics and subscriptions have this topic for their dead letters.
+  absl::flat_hash_map<uint32_t, size_t> links_;
   // From 2^31, because lower numbers belong to the first subscriptions of topics. 0: all are used.
   uint32_t next_subscription_ = storage::kSecondSubscription;
   uint64_t last_incarnation_ = 0;

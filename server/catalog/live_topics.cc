@@ -43,7 +43,7 @@ void LiveTopics::Create(const CreateTopic& command) {
   if (exists && entry->topic->settings != command.settings) {
     status = TopicExistsError(command.name);
   } else if (!exists) {
-    status = CheckRoomFor(command.settings, entry == nullptr ? 1 : 0);
+    status = CheckRoomFor(command.settings, state_->NeedOf(entry));
   }
   if (status.ok() && !exists && !command.settings.dead_letter_topic.empty()) {
     status = CheckNoCycle(command.name, command.settings.dead_letter_topic);
@@ -71,7 +71,7 @@ void LiveTopics::Update(const UpdateTopic& command) {
       const std::string& named = settings.dead_letter_topic;
       status =
           CheckNoCycle(command.name, named.empty() ? DefaultDeadLettersName(command.name) : named);
-      if (status.ok()) status = CheckRoomFor(settings, 0);
+      if (status.ok()) status = CheckRoomFor(settings, {});
     }
   }
   if (status.ok()) return ChangeSettings(entry, command.tag, settings);
@@ -105,12 +105,18 @@ absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, Top
   *entry = state_->Find(name);
   if (*entry == nullptr) {
     if (!create) return TopicNotFoundError(name);
-    if (absl::Status status = state_->CheckRoom(/*listened=*/!used, 1); !status.ok()) return status;
+    absl::Status status = state_->CheckRoom(/*listened=*/!used, state_->NeedOf(nullptr));
+    if (!status.ok()) return status;
     *entry = state_->Add(name, used);
     state_->PublishLater((*entry)->topic);
     return absl::OkStatus();
   }
-  if ((*entry)->topic->deleted && !create) return TopicNotFoundError(name);
+  if ((*entry)->topic->deleted) {
+    if (!create) return TopicNotFoundError(name);
+    const bool listened = !used && !(*entry)->topic->used;
+    absl::Status status = state_->CheckRoom(listened, state_->NeedOf(*entry));
+    if (!status.ok()) return status;
+  }
   Revive(*entry);
   if (used && !(*entry)->topic->used) {
     Topic topic = *(*entry)->topic;
@@ -143,20 +149,19 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
                                        const std::optional<std::string>& dead_letters) {
   const TopicEntry* const entry = state_->Find(name);
   if ((entry != nullptr && !entry->topic->deleted) || !auto_create_) return absl::OkStatus();
-  size_t topics = entry == nullptr ? 1 : 0;
+  TopicNeed need = state_->NeedOf(entry);
   if (dead_letters.has_value()) {
     if (dead_letters->empty()) return NoDeadLetterTopicError(name);
     if (absl::Status status = CheckNoCycle(name, *dead_letters); !status.ok()) return status;
-    if (state_->Find(*dead_letters) == nullptr) ++topics;
+    need += state_->NeedOf(state_->Find(*dead_letters));
   }
-  // A deleted topic keeps its place among the topics that only a subscriber names.
-  return state_->CheckRoom(/*listened=*/entry == nullptr && !used, topics);
+  return state_->CheckRoom(!used && (entry == nullptr || !entry->topic->used), need);
 }
 
-absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, size_t topics) const {
+absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, TopicNeed need) {
   const std::string& name = settings.dead_letter_topic;
-  if (!name.empty() && state_->Find(name) == nullptr) ++topics;
-  return state_->CheckRoom(/*listened=*/false, topics);
+  if (!name.empty()) need += state_->NeedOf(state_->Find(name));
+  return state_->CheckRoom(/*listened=*/false, need);
 }
 
 bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {
@@ -204,11 +209,11 @@ absl::Status LiveTopics::CheckNoCycle(absl::string_view topic, absl::string_view
 
 absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   *entry = state_->Find(name);
-  if (*entry != nullptr) {
-    return (*entry)->topic->deleted ? absl::OkStatus()
-                                    : Use(name, /*used=*/true, /*create=*/false, entry);
+  if (*entry != nullptr && !(*entry)->topic->deleted) {
+    return Use(name, /*used=*/true, /*create=*/false, entry);
   }
-  if (absl::Status status = state_->CheckRoom(/*listened=*/false, 1); !status.ok()) return status;
+  absl::Status status = state_->CheckRoom(/*listened=*/false, state_->NeedOf(*entry));
+  if (!status.ok() || *entry != nullptr) return status;
   *entry = state_->Add(name, /*used=*/true);
   Topic topic = *(*entry)->topic;
   topic.deleted = true;

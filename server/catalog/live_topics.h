@@ -65,9 +65,8 @@ class LiveTopics {
  private:
   // Writes the settings and sends them to the shards. `tag` is the request to answer.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
-  // TOPIC_LIMIT if there is no room for `topics` new topics and the dead-letter topic that the
-  // settings name.
-  absl::Status CheckRoomFor(const TopicSettings& settings, size_t topics) const;
+  // TOPIC_LIMIT if there is no room for `need` and the dead-letter topic that the settings name.
+  absl::Status CheckRoomFor(const TopicSettings& settings, TopicNeed need);
   // The names of the topics to which dead letters of this topic may go.
   std::vector<std::string> DeadLettersOf(absl::string_view topic);
 

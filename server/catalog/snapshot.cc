@@ -72,6 +72,20 @@ std::vector<storage::TopicId> Snapshot::TopicIds() const {
   return ids;
 }
 
+bool Snapshot::ReservesName(storage::TopicId id) const {
+  bool found = false;
+  topics_by_id_.VisitFrom(storage::TopicId{}, [&](const TopicPtr& topic) {
+    found = !topic->deleted && topic->dead_letters == id;
+    return !found;
+  });
+  if (found) return true;
+  subscriptions_by_id_.VisitFrom(storage::SubscriptionId{}, [&](const SubscriptionPtr& of) {
+    found = of->settings.dead_letter == id;
+    return !found;
+  });
+  return found;
+}
+
 SubscriptionPtr Snapshot::FindSubscription(storage::TopicId topic, absl::string_view name) const {
   const SubscriptionPtr* const found = subscriptions_by_name_.Find(std::pair(topic, name));
   return found == nullptr ? nullptr : *found;

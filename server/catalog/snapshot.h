@@ -3,6 +3,7 @@
 // Snapshot: one version of all topics and subscriptions. SnapshotCell: holds the newest one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,13 @@ class Snapshot {
   size_t topics() const { return topics_by_name_.size() - deleted_topics_; }
   // The number of topic names, including deleted topics.
   size_t names() const { return topics_by_name_.size(); }
+  // The topics that topics_max counts: those that exist, and names that are reserved for dead
+  // letters. May be ahead of the other numbers by changes that are not committed.
+  size_t counted() const { return counted_topics_; }
+  size_t deleted_names() const { return names() - std::min(names(), counted()); }
+  // True if the topic is the dead-letter topic of a topic or subscription that exists. Cost:
+  // O(topics and subscriptions).
+  bool ReservesName(storage::TopicId id) const;
 
   // ---- Subscriptions
 
@@ -85,6 +93,7 @@ class Snapshot {
   SortedBlocks<SubscriptionPtr, NameOfSubscription> subscriptions_by_name_;
   SortedBlocks<SubscriptionPtr, IdOfSubscription> subscriptions_by_id_;
   size_t deleted_topics_ = 0;
+  size_t counted_topics_ = 0;
 };
 
 // Holds the newest snapshot. The catalog's thread publishes; any thread reads.

@@ -94,7 +94,7 @@ void SubscriptionChange::Create(base::Now now, const CreateSubscription& command
   fresh.stored.create_ms = now.wall_ms;
   fresh.stored.from_now = command.from_now && !first;
   fresh.incarnation = state_->NextIncarnation();
-  entry->subscriptions.emplace(command.name, std::move(fresh));
+  state_->SetSubscription(entry, std::move(fresh));
   Begin(entry, command.tag, command.name, SubscriptionPhase::kCreating);
 }
 
@@ -116,7 +116,7 @@ void SubscriptionChange::Update(const UpdateSubscription& command) {
   }
   if (status.ok() && !keeps_target) status = CompleteSettings(entry, &settings);
   if (!status.ok()) return output_->AnswerLater({.tag = command.tag, .status = status});
-  subscription->stored.settings = settings;
+  state_->SetSettings(subscription, std::move(settings));
   Begin(entry, command.tag, command.name, SubscriptionPhase::kUpdating);
 }
 
@@ -200,7 +200,7 @@ void SubscriptionChange::OnReplies(TopicEntry* entry, const Change& change) {
   } else {
     state_->Remove(subscription);
   }
-  entry->subscriptions.erase(found);
+  state_->EraseSubscription(entry, change.subscription);
 }
 
 }  // namespace duetime::catalog

@@ -89,6 +89,7 @@ void TopicDeletion::Hide(TopicEntry* entry, Change* change) {
   Topic topic = *entry->topic;
   topic.deleted = true;
   CatalogState::ApplySettings({}, &topic);
+  topic.dead_letters = {};
   state_->Set(entry, std::move(topic));
   output_->Then([this, change, hidden = entry->topic] {
     state_->Publish(hidden);

@@ -248,7 +248,9 @@ std::vector<Knob> RequestKnobs() {
              "Maximum size of a request with more than one message.",
              [](auto& c) { return &c.server.limits.batch_bytes_max; }),
       Number("topics_max", kRequests, Unit::kCount, {1, 10'000'000},
-             "Maximum number of topics. Each topic costs memory for its name and its queue.",
+             "Maximum number of topics, with the names that are reserved for dead letters. As many "
+             "names of deleted topics may stay besides. Each topic and each name of a deleted one "
+             "costs memory.",
              [](auto& c) { return &c.node.catalog.topics_max; }),
       Number("subscriptions_max", kRequests, Unit::kCount, {1, 100'000},
              "Maximum number of subscriptions of a topic. Each subscription costs memory, and one "

@@ -192,9 +192,12 @@ Co<absl::Status> ServerInfo(GatewayWorker& worker, const Passed& passed,
     } else {
       // Each cell counts the same topics and subscriptions.
       const auto topics = response->counts().topics();
+      const auto deleted = response->counts().deleted_topics();
       const auto subscriptions = response->counts().subscriptions();
       Add(info.counts(), response->mutable_counts());
       response->mutable_counts()->set_topics(std::max(topics, info.counts().topics()));
+      response->mutable_counts()->set_deleted_topics(
+          std::max(deleted, info.counts().deleted_topics()));
       response->mutable_counts()->set_subscriptions(
           std::max(subscriptions, info.counts().subscriptions()));
     }

@@ -381,8 +381,11 @@ void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily
 }
 
 void AddServer(Families* out, const Readings& readings) {
-  AddGauge(out, "duetime_topics", "Topics, and names of deleted topics; the limit is topics_max.",
+  AddGauge(out, "duetime_topics",
+           "Topics, and names reserved for dead letters; the limit is topics_max.",
            static_cast<double>(readings.topics));
+  AddGauge(out, "duetime_deleted_topics", "Names of deleted topics; the limit is topics_max, too.",
+           static_cast<double>(readings.deleted_topics));
   AddGauge(out, "duetime_subscriptions",
            "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
            static_cast<double>(readings.subscriptions));

@@ -76,6 +76,7 @@ struct Readings {
   // Empty without a gateway.
   std::vector<GatewayCellReading> gateway_cells;
   uint64_t topics = 0;
+  uint64_t deleted_topics = 0;
   uint64_t subscriptions = 0;
   uint64_t streams = 0;
   uint64_t log_lines_lost = 0;

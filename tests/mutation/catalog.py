@@ -8,6 +8,7 @@ DELETION = "server/catalog/topic_deletion.cc"
 SUBSCRIPTIONS = "server/catalog/subscription_change.cc"
 CHANGES = "server/catalog/changes.cc"
 STATE = "server/catalog/catalog_state.cc"
+ERRORS = "server/catalog/catalog_errors.cc"
 LOAD = "server/catalog/catalog_load.cc"
 RECORDS = "server/catalog/catalog_records.cc"
 OLD = "server/catalog/old_records.cc"
@@ -57,9 +58,9 @@ FAULTS = [
 
     # ---- Creation by use, revival
     ("use creates a topic though the server may not", TOPICS,
-     "if (!create) return TopicNotFoundError(name);", "", ALL),
+     "if (*entry == nullptr) { if (!create) return TopicNotFoundError(name);", "if (*entry == nullptr) {", ALL),
     ("use revives a topic though the server may not", TOPICS,
-     "if ((*entry)->topic->deleted && !create) return TopicNotFoundError(name);", "", ALL),
+     "if ((*entry)->topic->deleted) { if (!create) return TopicNotFoundError(name);", "if ((*entry)->topic->deleted) {", ALL),
     ("a new topic is not published", TOPICS,
      "*entry = state_->Add(name, used); state_->PublishLater((*entry)->topic);", "*entry = state_->Add(name, used);", ALL),
     ("a topic that is used stays one that only a subscriber names", TOPICS,
@@ -71,13 +72,18 @@ FAULTS = [
      "state_->WriteDefaults(*entry); } state_->PublishLater(entry->topic);", "state_->WriteDefaults(*entry); }", ALL),
     ("a deletion does not hear that its topic is used", TOPICS, "if (deleting) change->used = true;", "", ALL),
     ("there may be any number of topics", STATE,
-     "if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {", "if (false) {", ALL),
-    ("a revival needs room", STATE,
-     "const bool full = topics > 0 && by_id_.size() + topics > options_.topics_max;",
-     "const bool full = by_id_.size() + topics > options_.topics_max;", ALL),
+     "return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);", "return absl::OkStatus();", ALL),
+    ("the names of deleted topics count as topics", STATE,
+     "return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);",
+     "return CheckTopicRoom(options_.topics_max, by_id_.size(), by_id_.size(), need);", ALL),
+    ("a reserved name does not count as a topic", STATE,
+     "if (++links_[static_cast<uint32_t>(to)] == 1 && IsDeleted(to)) ++counted_;", "++links_[static_cast<uint32_t>(to)];", ALL),
+    ("a reserved name counts for ever", STATE, "if (IsDeleted(to)) --counted_;", "", ALL),
+    ("there may be any number of names of deleted topics", ERRORS,
+     "if (need.names > 0 && names + need.names > 2 * topics_max) {", "if (false) {", ALL),
     ("subscribers may name any number of topics", STATE,
-     "if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {", "if (full) {", ALL),
-    ("topics are counted as named by a subscriber for ever", STATE, "if (Counts(*entry->topic)) --listened_;", "", ALL),
+     "if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);", "", ALL),
+    ("topics are counted as named by a subscriber for ever", STATE, "if (Listened(*before)) --listened_;", "", ALL),
 
     # ---- Dead letters
     ("the dead-letter topic is not made", TOPICS,

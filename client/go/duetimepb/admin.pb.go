@@ -1184,7 +1184,7 @@ type Counts struct {
 	InFlight int64 `protobuf:"varint,9,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// Gauge: open Subscribe streams.
 	Streams int64 `protobuf:"varint,10,opt,name=streams,proto3" json:"streams,omitempty"`
-	// Gauge: topics. With deleted_topics, what topics_max counts.
+	// Gauge: topics, with the names that are reserved for dead letters. topics_max limits it.
 	Topics int64 `protobuf:"varint,11,opt,name=topics,proto3" json:"topics,omitempty"`
 	// Gauge: subscriptions.
 	Subscriptions int64 `protobuf:"varint,12,opt,name=subscriptions,proto3" json:"subscriptions,omitempty"`
@@ -1202,7 +1202,7 @@ type Counts struct {
 	RecurrencesStalled int64 `protobuf:"varint,18,opt,name=recurrences_stalled,json=recurrencesStalled,proto3" json:"recurrences_stalled,omitempty"`
 	// Occurrences of recurrences that were made anew, because a clock that was ahead had made them.
 	RecurrencesMadeAnew int64 `protobuf:"varint,19,opt,name=recurrences_made_anew,json=recurrencesMadeAnew,proto3" json:"recurrences_made_anew,omitempty"`
-	// Gauge: deleted topics. Their names still count against topics_max.
+	// Gauge: names of deleted topics. topics_max limits it, too.
 	DeletedTopics int64 `protobuf:"varint,20,opt,name=deleted_topics,json=deletedTopics,proto3" json:"deleted_topics,omitempty"`
 }
 

@@ -101,7 +101,7 @@ type AdminClient interface {
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
 	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention. A deleted name still counts against topics_max.
+	// for their retention, and the server keeps its name: topics_max bounds the names of deleted topics apart from the topics.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND
@@ -469,7 +469,7 @@ type AdminServer interface {
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
 	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention. A deleted name still counts against topics_max.
+	// for their retention, and the server keeps its name: topics_max bounds the names of deleted topics apart from the topics.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND

@@ -486,18 +486,16 @@ TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
   }
 }
 
-TEST(CatalogTest, ADeletedTopicIsRevivedThoughThereIsNoRoomForANewOne) {
-  CatalogWorld world({.topics_max = 10});
-  ASSERT_EQ(world.Reason(ByUse("a", "s")), "OK");
+TEST(CatalogTest, AMessageRevivesADeletedTopicThoughThereIsNoRoom) {
+  CatalogWorld world({.topics_max = 1});
+  const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
   ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
-  ASSERT_EQ(world.Reason(ByUse("b", "s")), "OK");
-  EXPECT_EQ(world.Reason(ByUse("c", "s")), "TOPIC_LIMIT");
-  EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
-  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
-  world.options().topics_max = 1;
-  world.Restart();
-  EXPECT_EQ(world.Reason(EnsureTopic{.name = "c"}), "TOPIC_LIMIT");
-  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "b"}), "OK");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "TOPIC_LIMIT");
+  world.catalog().Handle(world.now(), TopicUsed{.topic = id});
+  world.Run();
+  EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
+  EXPECT_EQ(world.snapshot().counted(), 2u);
 }
 
 TEST(CatalogTest, UseDoesNotReviveATopicThatItMayNotCreate) {

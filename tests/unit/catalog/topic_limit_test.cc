@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// topics_max: what the limit counts, the error names.
+// topics_max: it counts what exists and what is reserved; deleted topics have a bound of their own.
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 #include "tests/unit/catalog/catalog_world.h"
@@ -10,17 +12,84 @@
 namespace duetime::catalog {
 namespace {
 
-TEST(TopicLimitTest, TheErrorCountsWhatTheLimitCounts) {
+std::string Message(CatalogWorld* world, const std::string& topic) {
+  const auto reply = world->Ask(EnsureTopic{.name = topic});
+  return reply.has_value() ? std::string(reply->status.message()) : "no reply";
+}
+
+TEST(TopicLimitTest, DeletedTopicsTakeNoRoomOfLiveOnes) {
   CatalogWorld world({.topics_max = 2});
-  for (const char* name : {"a", "b"}) ASSERT_EQ(world.Reason(EnsureTopic{.name = name}), "OK");
-  const auto refusal = [&world] {
-    const auto reply = world.Ask(EnsureTopic{.name = "c"});
-    return reply.has_value() ? std::string(reply->status.message()) : "";
-  };
-  EXPECT_EQ(refusal(), "too many topics, limit 2");
+  ASSERT_EQ(Message(&world, "a"), "");
+  ASSERT_EQ(Message(&world, "b"), "");
+  EXPECT_EQ(Message(&world, "c"), "too many topics, limit 2");
   ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
-  EXPECT_EQ(world.snapshot().topics(), 1u);
-  EXPECT_EQ(refusal(), "too many topics, limit 2; deleted topics whose names still count: 1");
+  EXPECT_EQ(Message(&world, "c"), "");
+  EXPECT_EQ(world.snapshot().counted(), 2u);
+  EXPECT_EQ(world.snapshot().deleted_names(), 1u);
+  // To use a deleted topic again takes room like a new one.
+  EXPECT_EQ(Message(&world, "a"), "too many topics, limit 2");
+  world.Restart();
+  EXPECT_EQ(Message(&world, "a"), "too many topics, limit 2");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "c"}), "OK");
+  EXPECT_EQ(Message(&world, "a"), "");
+}
+
+TEST(TopicLimitTest, NamesOfDeletedTopicsHaveABoundWithItsOwnWords) {
+  CatalogWorld world({.topics_max = 2});
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = absl::StrCat("t", i);
+    ASSERT_EQ(Message(&world, name), "");
+    ASSERT_EQ(world.Reason(DeleteTopic{.name = name}), "OK");
+  }
+  const std::string full =
+      "too many names of deleted topics, which the server keeps: 4, limit 2; use one of these "
+      "names again, or raise topics_max";
+  EXPECT_EQ(Message(&world, "new"), full);
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "new"}), "TOPIC_LIMIT");
+  EXPECT_EQ(Message(&world, "t0"), "");
+}
+
+TEST(TopicLimitTest, AReservedNameHasItsPlaceUntilWhatReservesItEnds) {
+  const auto attempts = [](const std::string& dead_letters) {
+    CreateSubscription create{.topic = "a", .name = "s"};
+    create.settings.retry.max_attempts = 3;
+    create.settings.dead_letter_name = dead_letters;
+    return create;
+  };
+  for (const std::string dead_letters : {"", "graves"}) {
+    CatalogWorld world({.topics_max = 2});
+    ASSERT_EQ(world.Reason(attempts(dead_letters)), "OK");
+    EXPECT_EQ(world.snapshot().topics(), 1u);
+    for (const bool restarted : {false, true}) {
+      if (restarted) world.Restart();
+      EXPECT_EQ(world.snapshot().counted(), 2u) << dead_letters << restarted;
+      EXPECT_EQ(Message(&world, "b"), "too many topics, limit 2");
+    }
+    // The reserved topic itself needs no more room.
+    EXPECT_EQ(Message(&world, dead_letters.empty() ? "a.dlq" : dead_letters), "");
+    ASSERT_EQ(world.Reason(DeleteTopic{.name = dead_letters.empty() ? "a.dlq" : dead_letters}),
+              "OK");
+    EXPECT_EQ(Message(&world, "b"), "too many topics, limit 2");
+    ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+    EXPECT_EQ(world.snapshot().counted(), 0u) << dead_letters;
+    EXPECT_EQ(Message(&world, "b"), "");
+    EXPECT_EQ(Message(&world, "c"), "");
+    EXPECT_EQ(Message(&world, "d"), "too many topics, limit 2");
+  }
+}
+
+TEST(TopicLimitTest, DeletedTopicsThatOnlySubscribersNamedTakeNoRoom) {
+  CatalogWorld world({.topics_max = 10});
+  const auto use = [&world](const std::string& topic) {
+    const auto reply = world.Ask(CreateSubscription{.topic = topic, .name = "s", .by_use = true});
+    return reply.has_value() ? std::string(reply->status.message()) : "no reply";
+  };
+  ASSERT_EQ(use("a"), "");
+  ASSERT_EQ(use("b"), "");
+  EXPECT_EQ(use("c"), "too many topics that only subscribers name, limit 2");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  EXPECT_EQ(use("c"), "");
+  EXPECT_EQ(use("a"), "too many topics that only subscribers name, limit 2");
 }
 
 }  // namespace

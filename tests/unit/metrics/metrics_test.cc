@@ -87,7 +87,7 @@ Readings DistinctReadings() {
                           &readings.store.table_bytes,
                           &readings.store.block_cache_bytes,
                           &readings.store.compaction_pending_bytes,
-                          &readings.topics,
+                          &readings.topics, &readings.deleted_topics,
                           &readings.subscriptions,
                           &readings.streams,
                           &readings.log_lines_lost,

@@ -156,7 +156,7 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"b"}));
 }
 
-TEST_F(RecurrencesTest, ADeletedTopicNeedsNoRoomInAFullCatalog) {
+TEST_F(RecurrencesTest, ADeletedTopicTakesNoRoomAndNeedsItLikeANewOne) {
   node_options_.catalog.topics_max = 1;
   Start();
   SetTopic("a", 0, 60);
@@ -169,10 +169,11 @@ TEST_F(RecurrencesTest, ADeletedTopicNeedsNoRoomInAFullCatalog) {
   v1::ScheduleResponse response;
   EXPECT_TRUE(Schedule(check, &response).ok());
   v1::Recurrence made;
-  EXPECT_EQ(ReasonOf(Create(NewRecurrence("r", "b", "p"), &made)), "TOPIC_LIMIT");
-  const grpc::Status status = Create(NewRecurrence("r", "a", "p"), &made);
+  const grpc::Status status = Create(NewRecurrence("r", "b", "p"), &made);
   EXPECT_TRUE(status.ok()) << ReasonOf(status);
-  EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(ReasonOf(Schedule(check, &response)), "TOPIC_LIMIT");
+  EXPECT_EQ(ReasonOf(Create(NewRecurrence("s", "a", "p"), &made)), "TOPIC_LIMIT");
+  EXPECT_EQ(Topics(), (std::vector<std::string>{"b"}));
 }
 
 TEST_F(RecurrencesTest, ARefusedRequestLeavesNoTopicBehind) {
