@@ -356,14 +356,17 @@ std::vector<Knob> MessageKnobs() {
              "key. More are refused (OVERLOADED).",
              [](auto& c) { return &c.node.limits.waiting_max; }),
       Number("recurrences_max", kDelivery, Unit::kCount, {0, 1'000'000},
-             "Maximum number of recurrences per shard. More are refused (RECURRENCE_LIMIT).",
+             "Maximum number of recurrences per shard. More are refused (RECURRENCE_LIMIT). "
+             "Recurrences that completed longer than request_retention_ms ago give way to new "
+             "ones.",
              [](auto& c) { return &c.node.limits.recurrences_max; }),
       Number("recurrence_bytes_max", kDelivery, Unit::kBytes, {0, 64 * kGiB},
              "Maximum size of the message templates of a shard's recurrences, which are in memory.",
              [](auto& c) { return &c.node.limits.recurrence_bytes_max; }),
       Number("operations_max", kDelivery, Unit::kCount, {1, 100'000},
              "Maximum number of bulk operations that run or ended within a day. More are refused "
-             "(OPERATION_LIMIT).",
+             "(OPERATION_LIMIT). Those that ended longer than request_retention_ms ago give way to "
+             "new ones.",
              [](auto& c) { return &c.node.limits.operations_max; }),
   };
 }

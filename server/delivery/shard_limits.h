@@ -35,7 +35,8 @@ struct ShardLimits {
   // Recurrences, and the bytes of their templates, which are all in memory.
   size_t recurrences_max = 10'000;
   size_t recurrence_bytes_max = 64 << 20;
-  // Bulk operations that run, or ended within a day.
+  // Bulk operations that run, or ended within a day. Those that ended before request_retention_ms
+  // give way to new ones, and so do recurrences that have completed.
   size_t operations_max = 1'000;
   // The rate at which each subscription is first served after the start, in messages per second:
   // this shard's share of NodeOptions::startup_rate. See StartupRamp. 0: no limit.

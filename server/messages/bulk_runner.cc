@@ -50,7 +50,9 @@ absl::Status OperationExistsError(const std::string& name) {
 
 absl::Status OperationLimitError(size_t limit) {
   return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("the limit of operations is reached: ", limit),
+                         absl::StrCat("the limit of operations that run, or ended within "
+                                      "request_retention, is reached: ",
+                                      limit),
                          {.reason = "OPERATION_LIMIT",
                           .field = "",
                           .metadata = {{"limit", absl::StrCat(limit)}},
@@ -63,6 +65,7 @@ BulkRunner::BulkRunner(const delivery::ShardParts& parts, const scheduler::Sched
                        BulkChanges* changes, const MessageLocks* locks)
     : shard_(parts.shard),
       operations_max_(parts.limits->operations_max),
+      repeats_ms_(parts.limits->request_retention_ms),
       store_(parts.store),
       writes_(parts.writes),
       writer_(parts.writer),
@@ -104,6 +107,21 @@ void BulkRunner::Forget(base::Now now) {
     writer_->RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
     return true;
   });
+}
+
+bool BulkRunner::ForgetOldest(base::Now now, bool check_only) {
+  auto oldest = operations_.end();
+  for (auto it = operations_.begin(); it != operations_.end(); ++it) {
+    const protocol::Operation& operation = it->second;
+    const bool ended = operation.state != protocol::OperationState::kRunning && !operation.starting;
+    if (!ended || operation.end_ms + repeats_ms_ > now.wall_ms) continue;
+    if (oldest == operations_.end() || operation.end_ms < oldest->second.end_ms) oldest = it;
+  }
+  if (oldest == operations_.end()) return false;
+  if (check_only) return true;
+  writer_->RemoveObject(ObjectKind::kOperation, oldest->first, Durability::kBuffered);
+  operations_.erase(oldest);
+  return true;
 }
 
 void BulkRunner::Save(const protocol::Operation& operation) {
@@ -170,7 +188,11 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
     operations_.erase(known);
   }
   Forget(now);
-  if (operations_.size() >= operations_max_) return OperationLimitError(operations_max_);
+  // What has ended gives way to what is to run.
+  while (operations_.size() >= operations_max_) {
+    if (!ForgetOldest(now, command.validate_only)) return OperationLimitError(operations_max_);
+    if (command.validate_only) break;
+  }
   protocol::Operation operation;
   operation.name = command.name;
   operation.spec = *command.spec;

@@ -54,9 +54,13 @@ class BulkRunner {
   void End(base::Now now, protocol::OperationState state, protocol::Operation* operation);
   void Save(const protocol::Operation& operation);
   void Forget(base::Now now);
+  // Removes the operation that ended first, if a repeat of its request need not find it any more.
+  // False if there is none. `check_only`: removes nothing.
+  bool ForgetOldest(base::Now now, bool check_only);
 
   const uint16_t shard_;
   const size_t operations_max_;
+  const uint64_t repeats_ms_;
   storage::MessageStore* const store_;
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;

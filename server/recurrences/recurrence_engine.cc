@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
@@ -59,12 +60,18 @@ absl::Status EtagError(const protocol::RecurrenceState& state) {
        .retry_after_ms = 0});
 }
 
-absl::Status LimitError(absl::string_view what, size_t limit) {
-  return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("the limit of ", what, " is reached: ", limit),
+// `completed`: how many of those that count have completed.
+absl::Status LimitError(absl::string_view what, size_t limit, size_t completed) {
+  std::string text = absl::StrCat("the limit of ", what, " is reached: ", limit);
+  if (completed > 0) {
+    absl::StrAppend(&text, "; recurrences that completed within request_retention: ", completed);
+  }
+  return base::MakeError(absl::StatusCode::kResourceExhausted, text,
                          {.reason = "RECURRENCE_LIMIT",
                           .field = "",
-                          .metadata = {{"what", std::string(what)}, {"limit", absl::StrCat(limit)}},
+                          .metadata = {{"what", std::string(what)},
+                                       {"limit", absl::StrCat(limit)},
+                                       {"completed", absl::StrCat(completed)}},
                           .retry_after_ms = 0});
 }
 
@@ -85,6 +92,7 @@ RecurrenceEngine::RecurrenceEngine(const delivery::ShardParts& parts,
     : shard_(parts.shard),
       recurrences_max_(parts.limits->recurrences_max),
       bytes_max_(parts.limits->recurrence_bytes_max),
+      repeats_ms_(parts.limits->request_retention_ms),
       store_(parts.store),
       writes_(parts.writes),
       writer_(parts.writer),
@@ -144,9 +152,43 @@ size_t RecurrenceEngine::CountOf(storage::TopicId topic) const {
       [topic](const auto& entry) { return entry.second->state.spec.topic == topic; }));
 }
 
-absl::Status RecurrenceEngine::Limit(size_t bytes) const {
-  if (entries_.size() >= recurrences_max_) return LimitError("recurrences", recurrences_max_);
-  if (bytes_ + bytes > bytes_max_) return LimitError("bytes of templates", bytes_max_);
+absl::Status RecurrenceEngine::MakeRoom(base::Now now, size_t bytes, const Entry* updated,
+                                        bool check_only) {
+  const size_t others =
+      bytes_ - (updated == nullptr ? size_t{0} : updated->state.spec.message.size());
+  size_t gone = 0;
+  size_t gone_bytes = 0;
+  const auto counts = [&] {
+    return updated != nullptr || entries_.size() - gone < recurrences_max_;
+  };
+  const auto fits = [&] { return counts() && others - gone_bytes + bytes <= bytes_max_; };
+  if (fits()) return absl::OkStatus();
+  // When each completed recurrence ended, and its name.
+  std::vector<std::pair<uint64_t, std::string>> old;
+  size_t completed = 0;
+  for (const auto& [name, entry] : entries_) {
+    const protocol::RecurrenceState& state = entry->state;
+    if (state.status != protocol::RecurrenceStatus::kCompleted || entry.get() == updated) continue;
+    const uint64_t end_ms = std::max(state.nominal_ms, state.update_ms);
+    if (end_ms + repeats_ms_ > now.wall_ms) {
+      ++completed;
+    } else {
+      old.emplace_back(end_ms, name);
+    }
+  }
+  std::sort(old.begin(), old.end());
+  for (const auto& [end_ms, name] : old) {
+    if (fits()) break;
+    ++gone;
+    gone_bytes += entries_.at(name)->state.spec.message.size();
+  }
+  if (!counts()) return LimitError("recurrences", recurrences_max_, completed);
+  if (!fits()) return LimitError("bytes of templates", bytes_max_, completed);
+  if (check_only) return absl::OkStatus();
+  for (size_t i = 0; i < gone; ++i) {
+    writer_->RemoveObject(ObjectKind::kRecurrence, old[i].second, Durability::kSynced);
+    Erase(old[i].second);
+  }
   return absl::OkStatus();
 }
 
@@ -407,7 +449,9 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
   if (!rule.ok()) return rule.status();
   const auto first = First(*rule, Signed(now.wall_ms));
   if (!first.has_value()) return NeverError();
-  if (absl::Status status = Limit(command.spec.message.size()); !status.ok()) return status;
+  absl::Status room =
+      MakeRoom(now, command.spec.message.size(), /*updated=*/nullptr, command.validate_only);
+  if (!room.ok()) return room;
   protocol::RecurrenceState state;
   state.name = command.name;
   state.spec = command.spec;
@@ -435,9 +479,6 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
   if (command.update_rule) spec.rule = command.spec.rule;
   if (command.update_overlap) spec.overlap = command.spec.overlap;
   if (command.update_misfire) spec.misfire = command.spec.misfire;
-  if (bytes_ - state.spec.message.size() + spec.message.size() > bytes_max_) {
-    return LimitError("bytes of templates", bytes_max_);
-  }
   auto rule = Recurrence::Compile(spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
   const int64_t now_ms = Signed(now.wall_ms);
@@ -449,7 +490,8 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
         same_start ? Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)) : First(*rule, now_ms);
     if (!first.has_value()) return NeverError();
   }
-  if (command.validate_only) return absl::OkStatus();
+  absl::Status room = MakeRoom(now, spec.message.size(), entry, command.validate_only);
+  if (!room.ok() || command.validate_only) return room;
   const bool was_stalled = stalled_.contains(state.name);
   Withdraw(now, entry);
   EndStall(state.name);

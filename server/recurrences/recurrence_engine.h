@@ -85,7 +85,11 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   absl::Status Update(base::Now now, const protocol::RecurrenceCommand& command, Entry* entry);
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);
-  absl::Status Limit(size_t bytes) const;
+  // Makes room for a new recurrence, or for the new template of `updated`: completed recurrences
+  // give way, the one that completed first before others, if a repeat of their requests need not
+  // find them any more. `check_only`: removes none. RECURRENCE_LIMIT. Cost: O(recurrences) if there
+  // is no room.
+  absl::Status MakeRoom(base::Now now, size_t bytes, const Entry* updated, bool check_only);
   // Looks whether the recurrence can make occurrences, and if so, mends it. False if a change of
   // the pending occurrence is in flight: to be asked again after its commit.
   bool Review(base::Now now, Entry* entry);
@@ -125,6 +129,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   const uint16_t shard_;
   const size_t recurrences_max_;
   const size_t bytes_max_;
+  const uint64_t repeats_ms_;
   storage::MessageStore* const store_;
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;

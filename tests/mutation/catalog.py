@@ -152,7 +152,8 @@ FAULTS = [
      "phase == SubscriptionPhase::kDeleting && entry->subscriptions.size() == 1; if (false) state_->Write(found->second);", ALL),
     ("a creation stays open on disk", SUBSCRIPTIONS,
      "subscription.stored.from_now = false; state_->Write(subscription);", "subscription.stored.from_now = false;", ALL),
-    ("an update of a subscription is not kept", SUBSCRIPTIONS, "subscription->stored.settings = settings;", "", ALL),
+    ("an update of a subscription is not kept", SUBSCRIPTIONS,
+     "state_->SetSettings(subscription, std::move(settings));", "", ALL),
 
     # ---- A start
     ("a start does not continue subscriptions' changes", CATALOG,

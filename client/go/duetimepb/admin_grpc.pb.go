@@ -158,12 +158,12 @@ type AdminClient interface {
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	//	ALREADY_EXISTS     OPERATION_EXISTS    an operation of this name does something else; a repeat of the same request
 	//	                                       returns the operation as it is
-	//	RESOURCE_EXHAUSTED OPERATION_LIMIT     too many operations are running
+	//	RESOURCE_EXHAUSTED OPERATION_LIMIT     too many operations run, or ended within request_retention
 	StartBulk(ctx context.Context, in *StartBulkRequest, opts ...grpc.CallOption) (*StartBulkResponse, error)
 	// Reads an operation.
 	//
 	//	INVALID_ARGUMENT   INVALID_OPERATION_NAME
-	//	NOT_FOUND          OPERATION_NOT_FOUND  also if it ended longer than a day ago
+	//	NOT_FOUND          OPERATION_NOT_FOUND  also if the server no longer keeps it (Operation.end_time)
 	GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*GetOperationResponse, error)
 	// Lists operations in the order of their names. Pages as in List.
 	//
@@ -526,12 +526,12 @@ type AdminServer interface {
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	//	ALREADY_EXISTS     OPERATION_EXISTS    an operation of this name does something else; a repeat of the same request
 	//	                                       returns the operation as it is
-	//	RESOURCE_EXHAUSTED OPERATION_LIMIT     too many operations are running
+	//	RESOURCE_EXHAUSTED OPERATION_LIMIT     too many operations run, or ended within request_retention
 	StartBulk(context.Context, *StartBulkRequest) (*StartBulkResponse, error)
 	// Reads an operation.
 	//
 	//	INVALID_ARGUMENT   INVALID_OPERATION_NAME
-	//	NOT_FOUND          OPERATION_NOT_FOUND  also if it ended longer than a day ago
+	//	NOT_FOUND          OPERATION_NOT_FOUND  also if the server no longer keeps it (Operation.end_time)
 	GetOperation(context.Context, *GetOperationRequest) (*GetOperationResponse, error)
 	// Lists operations in the order of their names. Pages as in List.
 	//

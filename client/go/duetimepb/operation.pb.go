@@ -418,7 +418,8 @@ type Operation struct {
 	State Operation_State `protobuf:"varint,7,opt,name=state,proto3,enum=duetime.v1.Operation_State" json:"state,omitempty"`
 	// When the operation started.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// When the operation ended; absent while it starts or runs. The server keeps an operation for a day after its end.
+	// When the operation ended; absent while it starts or runs. The server keeps an operation for a day after its end;
+	// if others need its place (OPERATION_LIMIT), for request_retention.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Matching messages so far. After a crash the operation may count some of them twice, but changes each only once.
 	Matched int64 `protobuf:"varint,10,opt,name=matched,proto3" json:"matched,omitempty"`

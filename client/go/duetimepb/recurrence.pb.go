@@ -152,7 +152,8 @@ const (
 	Recurrence_STATE_ACTIVE Recurrence_State = 1
 	// The recurrence is paused and makes none.
 	Recurrence_STATE_PAUSED Recurrence_State = 2
-	// The recurrence has reached its end_time or max_count. The server keeps it until it is deleted.
+	// The recurrence has reached its end_time or max_count. The server keeps it until it is deleted, or until others need its
+	// place (RECURRENCE_LIMIT): then the one that completed first goes, at the earliest request_retention after its end.
 	Recurrence_STATE_COMPLETED Recurrence_State = 3
 	// The recurrence is active and cannot make occurrences, for the reason in state_reason: the machine does not know its
 	// time zone, or its template is damaged on disk. It delivers its pending occurrence. It goes on by itself within ten

@@ -34,7 +34,7 @@ constexpr size_t kSampleMax = 20;
 absl::Status OperationNotFoundError(const std::string& name) {
   return base::MakeError(
       absl::StatusCode::kNotFound,
-      absl::StrCat("there is no operation ", name, ", or it ended longer than a day ago"),
+      absl::StrCat("there is no operation ", name, ", or it ended and is no longer kept"),
       {.reason = "OPERATION_NOT_FOUND",
        .field = "name",
        .metadata = {{"name", name}},
@@ -287,8 +287,8 @@ Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
   absl::Status status = ValidateOperationName(request.name(), "name");
   if (!status.ok()) co_return status;
   if (call.caller != nullptr) {
-    // The name of an operation never leads to another one: a shard keeps it for a day after its
-    // end.
+    // The name of an operation never leads to another one: a shard keeps it for
+    // request_retention_ms after its end, and longer if nothing needs its place.
     const auto known = co_await ReadFor(worker, call.caller, access::Verb::kAdmin, request.name());
     if (!known.ok()) co_return known.status();
   }

@@ -185,6 +185,41 @@ TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   EXPECT_EQ(reason(Last(&answers().operations)), "STORAGE_FAILED");
 }
 
+TEST_F(BulkRunnerTest, TheOperationThatEndedFirstGivesWay) {
+  limits_.operations_max = 2;
+  limits_.request_retention_ms = 1'000;
+  BulkRunner runner(Parts(), &scheduler_, &bulk_, &locks_);
+  const auto start = [&](const std::string& name, bool validate_only = false) {
+    protocol::OperationCommand command = Start(BulkAction::kCancel, name);
+    command.validate_only = validate_only;
+    runner.Handle(now_, command);
+    Commit();
+    const absl::Status status = Last(&answers().operations).status;
+    if (!status.ok()) return false;
+    if (!validate_only) {
+      runner.Handle(now_, Stop(name));
+      Commit();
+      Last(&answers().operations);
+    }
+    now_.wall_ms += 100;
+    return true;
+  };
+  const auto kept = [&](const std::string& name) {
+    return store_.GetObject(storage::ObjectKind::kOperation, 0, name)->has_value();
+  };
+  ASSERT_TRUE(start("z"));
+  ASSERT_TRUE(start("a"));
+  // A repeat must find them.
+  EXPECT_FALSE(start("b"));
+  EXPECT_FALSE(start("b", /*validate_only=*/true));
+  now_.wall_ms += 800;
+  EXPECT_TRUE(start("b", /*validate_only=*/true));
+  EXPECT_TRUE(kept("z") && kept("a"));
+  EXPECT_TRUE(start("b"));
+  EXPECT_FALSE(kept("z"));
+  EXPECT_TRUE(kept("a") && kept("b"));
+}
+
 // Shard 0 starts an operation while other places do not have it.
 TEST_F(BulkRunnerTest, IsStartingUntilARepeatSaysThatAllPlacesHaveIt) {
   protocol::OperationCommand command = Start(BulkAction::kCancel);
