@@ -119,6 +119,7 @@ TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
                           {"topics deleted", 1},
                           {"subscribed", 2},
                           {"unsubscribed", 0.5},
+                          {"topics refused", 1},
                           {"crashes", 3},
                           {"rests", 3}});
 }
