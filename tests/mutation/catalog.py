@@ -72,7 +72,8 @@ FAULTS = [
      "state_->WriteDefaults(*entry); } state_->PublishLater(entry->topic);", "state_->WriteDefaults(*entry); }", ALL),
     ("a deletion does not hear that its topic is used", TOPICS, "if (deleting) change->used = true;", "", ALL),
     ("there may be any number of topics", STATE,
-     "return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);", "return absl::OkStatus();", ALL),
+     "return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);",
+     "static_cast<void>(need); return absl::OkStatus();", ALL),
     ("the names of deleted topics count as topics", STATE,
      "return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);",
      "return CheckTopicRoom(options_.topics_max, by_id_.size(), by_id_.size(), need);", ALL),
@@ -82,7 +83,8 @@ FAULTS = [
     ("there may be any number of names of deleted topics", ERRORS,
      "if (need.names > 0 && names + need.names > 2 * topics_max) {", "if (false) {", ALL),
     ("subscribers may name any number of topics", STATE,
-     "if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);", "", ALL),
+     "if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);",
+     "if (listened && listened_max == 0) return ListenedTopicLimitError(listened_max);", ALL),
     ("topics are counted as named by a subscriber for ever", STATE, "if (Listened(*before)) --listened_;", "", ALL),
 
     # ---- Dead letters
