@@ -13,6 +13,7 @@
 #include "server/gateway/gateway.h"
 #include "server/main_options.h"
 #include "server/metrics/exporter.h"
+#include "server/rpc/rpc_method.h"
 #include "server/runtime/logging.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/signals.h"
@@ -75,7 +76,7 @@ config::ExitCode ServeGateway(const config::Loaded& loaded, const Invocation& in
   config::Config config = loaded.config;
   if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
-  metrics::RpcStats rpc_stats;
+  metrics::RpcStats rpc_stats(rpc::MethodNames());
   const auto gateway = gateway::Gateway::Create(OptionsOf(config), &clock, &rpc_stats);
   if (!gateway.ok()) return CannotListen(gateway.status());
   if (absl::Status status = (*gateway)->Listen(); !status.ok()) return CannotListen(status);

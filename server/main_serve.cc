@@ -11,6 +11,7 @@
 #include "server/main_cell.h"
 #include "server/main_options.h"
 #include "server/metrics/exporter.h"
+#include "server/rpc/rpc_method.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
@@ -172,7 +173,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   config::Config config = loaded.config;
   if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
-  metrics::RpcStats rpc_stats;
+  metrics::RpcStats rpc_stats(rpc::MethodNames());
   Guarding guarding;
   cell::Roster roster(config.cell.cell_clock_difference_max_ms);
   if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);

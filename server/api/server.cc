@@ -12,6 +12,7 @@
 #include "server/api/unary.h"
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
+#include "server/rpc/rpc_method.h"
 #include "server/runtime/backups.h"
 #include "storage/repair_note.h"
 #include "storage/restore_note.h"
@@ -24,14 +25,15 @@ std::unique_ptr<rpc::BidiStream> MakeStream(rpc::WorkerApp& app, rpc::CqWorker& 
   return std::make_unique<Stream>(&static_cast<ApiWorker&>(app), &worker);
 }
 
-constexpr std::array kStreams = {
-    rpc::StreamMethod{.id = metrics::RpcMethod::kSubscribe,
-                      .service = "duetime.v1.Messages",
-                      .make = &MakeStream<SubscriberStream>},
-    rpc::StreamMethod{.id = metrics::RpcMethod::kScheduleStream,
-                      .service = "duetime.v1.Messages",
-                      .make = &MakeStream<ScheduleStream>},
-};
+std::span<const rpc::StreamMethod> Streams() {
+  static const auto* const streams = new std::array{
+      rpc::StreamMethod{.id = rpc::MethodOf<v1::SubscribeRequest>(),
+                        .make = &MakeStream<SubscriberStream>},
+      rpc::StreamMethod{.id = rpc::MethodOf<v1::ScheduleStreamRequest>(),
+                        .make = &MakeStream<ScheduleStream>},
+  };
+  return *streams;
+}
 
 // The period in which sessions are checked. It is short enough for the configured heartbeat.
 uint64_t SweepMs(uint64_t heartbeat_ms) {
@@ -68,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
       SweepMs(context->options.heartbeat_ms), context,
       {.services = {"duetime.v1.Messages", "duetime.v1.Admin"},
        .unary = UnaryMethods(),
-       .streams = kStreams,
+       .streams = Streams(),
        .make_app = [context](rpc::CqWorker& worker) -> std::unique_ptr<rpc::WorkerApp> {
          return std::make_unique<ApiWorker>(context, &worker);
        }});

@@ -19,24 +19,13 @@
 namespace duetime::api {
 namespace {
 
-using metrics::RpcMethod;
-
-// A method of duetime.v1.Messages.
-template <CallKind kKind, auto kHandler>
-constexpr rpc::UnaryMethod Message(RpcMethod id, bool watch_client = false) {
+// Handlers that parse by themselves name their `Request`.
+template <CallKind kKind, auto kHandler, typename Request = RequestOf<kHandler>>
+rpc::UnaryMethod Row(bool watch_client = false) {
+  const metrics::RpcMethod id = rpc::MethodOf<Request>();
   return {.id = id,
-          .service = "duetime.v1.Messages",
           .run = &Serve<kKind, kHandler>,
-          .requests_posted = 100,
-          .watch_client = watch_client};
-}
-
-// A method of duetime.v1.Admin.
-template <CallKind kKind, auto kHandler>
-constexpr rpc::UnaryMethod Admin(RpcMethod id, bool watch_client = false) {
-  return {.id = id,
-          .service = "duetime.v1.Admin",
-          .run = &Serve<kKind, kHandler>,
+          .requests_posted = RequestsPosted(id),
           .watch_client = watch_client};
 }
 
@@ -45,52 +34,53 @@ constexpr auto kOther = CallKind::kOther;
 constexpr auto kSchedule = CallKind::kSchedule;
 constexpr auto kSubscribe = CallKind::kSubscribe;
 
-constexpr std::array kMethods = {
-    Message<kSchedule, &Schedule>(RpcMethod::kSchedule),
-    Message<kSchedule, &ScheduleBatch>(RpcMethod::kScheduleBatch),
-    Message<kOther, &Cancel>(RpcMethod::kCancel),
-    Message<kOther, &CancelBatch>(RpcMethod::kCancelBatch),
-    Message<kOther, &Reschedule>(RpcMethod::kReschedule),
-    Message<kOther, &Get>(RpcMethod::kGet),
-    Message<kOther, &Explain>(RpcMethod::kExplain),
-    Message<kOther, &List>(RpcMethod::kList),
-    Message<kSubscribe, &Pull>(RpcMethod::kPull, /*watch_client=*/true),
-    Message<kOther, &Settle>(RpcMethod::kSettle),
-    Message<kSchedule, &CreateRecurrence>(RpcMethod::kCreateRecurrence),
-    Message<kOther, &GetRecurrence>(RpcMethod::kGetRecurrence),
-    Message<kOther, &ListRecurrences>(RpcMethod::kListRecurrences),
-    Message<kSchedule, &UpdateRecurrence>(RpcMethod::kUpdateRecurrence),
-    Message<kOther, &PauseRecurrence>(RpcMethod::kPauseRecurrence),
-    Message<kSchedule, &ResumeRecurrence>(RpcMethod::kResumeRecurrence),
-    Message<kOther, &DeleteRecurrence>(RpcMethod::kDeleteRecurrence),
-    Message<kOther, &PreviewRecurrence>(RpcMethod::kPreviewRecurrence),
-    Admin<kAlways, &ServerInfo>(RpcMethod::kServerInfo),
-    Admin<kAlways, &CheckAccess>(RpcMethod::kCheckAccess),
-    Admin<kOther, &Forecast>(RpcMethod::kForecast),
-    Admin<kSchedule, &CreateTopic>(RpcMethod::kCreateTopic),
-    Admin<kOther, &GetTopic>(RpcMethod::kGetTopic),
-    Admin<kOther, &ListTopics>(RpcMethod::kListTopics),
-    Admin<kOther, &UpdateTopic>(RpcMethod::kUpdateTopic),
-    Admin<kOther, &PauseTopic>(RpcMethod::kPauseTopic),
-    Admin<kOther, &ResumeTopic>(RpcMethod::kResumeTopic),
-    Admin<kOther, &DeleteTopic>(RpcMethod::kDeleteTopic),
-    Admin<kSchedule, &CreateSubscription>(RpcMethod::kCreateSubscription),
-    Admin<kOther, &GetSubscription>(RpcMethod::kGetSubscription),
-    Admin<kOther, &ListSubscriptions>(RpcMethod::kListSubscriptions),
-    Admin<kOther, &UpdateSubscription>(RpcMethod::kUpdateSubscription),
-    Admin<kOther, &DeleteSubscription>(RpcMethod::kDeleteSubscription),
-    Admin<kOther, &StartBulk>(RpcMethod::kStartBulk, /*watch_client=*/true),
-    Admin<kOther, &GetOperation>(RpcMethod::kGetOperation),
-    Admin<kOther, &ListOperations>(RpcMethod::kListOperations),
-    Admin<kOther, &CancelOperation>(RpcMethod::kCancelOperation),
-    Admin<kSchedule, &StartBackup>(RpcMethod::kStartBackup),
-    Admin<kOther, &ReadBackup>(RpcMethod::kReadBackup),
-    Admin<kOther, &EndBackup>(RpcMethod::kEndBackup),
-    Admin<kOther, &HandOver>(RpcMethod::kHandOver),
-};
-
 }  // namespace
 
-std::span<const rpc::UnaryMethod> UnaryMethods() { return kMethods; }
+std::span<const rpc::UnaryMethod> UnaryMethods() {
+  static const auto* const methods = new std::array{
+      Row<kSchedule, &Schedule, v1::ScheduleRequest>(),
+      Row<kSchedule, &ScheduleBatch, v1::ScheduleBatchRequest>(),
+      Row<kOther, &Cancel, v1::CancelRequest>(),
+      Row<kOther, &CancelBatch, v1::CancelBatchRequest>(),
+      Row<kOther, &Reschedule, v1::RescheduleRequest>(),
+      Row<kOther, &Get>(),
+      Row<kOther, &Explain>(),
+      Row<kOther, &List>(),
+      Row<kSubscribe, &Pull>(/*watch_client=*/true),
+      Row<kOther, &Settle, v1::SettleRequest>(),
+      Row<kSchedule, &CreateRecurrence>(),
+      Row<kOther, &GetRecurrence>(),
+      Row<kOther, &ListRecurrences>(),
+      Row<kSchedule, &UpdateRecurrence>(),
+      Row<kOther, &PauseRecurrence>(),
+      Row<kSchedule, &ResumeRecurrence>(),
+      Row<kOther, &DeleteRecurrence>(),
+      Row<kOther, &PreviewRecurrence>(),
+      Row<kAlways, &ServerInfo>(),
+      Row<kAlways, &CheckAccess>(),
+      Row<kOther, &Forecast>(),
+      Row<kSchedule, &CreateTopic>(),
+      Row<kOther, &GetTopic>(),
+      Row<kOther, &ListTopics>(),
+      Row<kOther, &UpdateTopic>(),
+      Row<kOther, &PauseTopic>(),
+      Row<kOther, &ResumeTopic>(),
+      Row<kOther, &DeleteTopic>(),
+      Row<kSchedule, &CreateSubscription>(),
+      Row<kOther, &GetSubscription>(),
+      Row<kOther, &ListSubscriptions>(),
+      Row<kOther, &UpdateSubscription>(),
+      Row<kOther, &DeleteSubscription>(),
+      Row<kOther, &StartBulk>(/*watch_client=*/true),
+      Row<kOther, &GetOperation>(),
+      Row<kOther, &ListOperations>(),
+      Row<kOther, &CancelOperation>(),
+      Row<kSchedule, &StartBackup>(),
+      Row<kOther, &ReadBackup>(),
+      Row<kOther, &EndBackup>(),
+      Row<kOther, &HandOver>(),
+  };
+  return *methods;
+}
 
 }  // namespace duetime::api

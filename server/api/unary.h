@@ -12,11 +12,17 @@
 #include "server/api/request_validation.h"
 #include "server/rpc/coroutine.h"
 #include "server/rpc/methods.h"
+#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 
 // All unary methods.
 std::span<const rpc::UnaryMethod> UnaryMethods();
+
+// The messages of a client come by the thousands, the calls of an operator do not.
+inline int RequestsPosted(metrics::RpcMethod method) {
+  return rpc::DescriptorOf(method).service()->name() == "Messages" ? 100 : 10;
+}
 
 // Parses the request of a call into a reused message, and checks the client's rights. Null: the
 // call was answered with the error.
@@ -52,10 +58,13 @@ const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
 //                                                                thousands
 template <auto kHandler>
 struct Unary;
+template <auto kHandler>
+using RequestOf = typename Unary<kHandler>::RequestType;
 
 template <typename Request, typename Response,
           absl::Status (*kHandler)(ApiWorker&, const Request&, Response*)>
 struct Unary<kHandler> {
+  using RequestType = Request;
   static void Run(ApiWorker& worker, rpc::UnaryCall& call) {
     const Request* request = ParseOrFinish<Request>(worker, call);
     if (request == nullptr) return;
@@ -68,6 +77,7 @@ struct Unary<kHandler> {
 template <typename Request, typename Response,
           Co<absl::Status> (*kHandler)(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)>
 struct Unary<kHandler> {
+  using RequestType = Request;
   static CallTask Run(ApiWorker& worker, rpc::UnaryCall& call) {
     Request request;
     Response response;

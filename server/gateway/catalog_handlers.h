@@ -75,13 +75,6 @@ Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request&
   co_return absl::OkStatus();
 }
 
-// Asks any cell.
-template <typename Request, typename Response>
-Co<absl::Status> AskAny(GatewayWorker& worker, const Passed& passed, Request& request,
-                        Response* response) {
-  co_return co_await Ask(worker, passed, worker.NextCell(), request, response);
-}
-
 Co<absl::Status> ListTopics(GatewayWorker& worker, const Passed& passed,
                             v1::ListTopicsRequest& request, v1::ListTopicsResponse* response);
 // Deletes only while all cells answer: a cell that has the topic still would bring it back.

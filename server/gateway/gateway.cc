@@ -10,6 +10,7 @@
 #include "server/gateway/schedule_fan.h"
 #include "server/gateway/subscriber_fan.h"
 #include "server/gateway/unary.h"
+#include "server/rpc/rpc_method.h"
 
 namespace duetime::gateway {
 namespace {
@@ -22,14 +23,15 @@ std::unique_ptr<rpc::BidiStream> MakeStream(rpc::WorkerApp& app, rpc::CqWorker& 
   return std::make_unique<Stream>(&static_cast<GatewayWorker&>(app), &shell);
 }
 
-constexpr std::array kStreams = {
-    rpc::StreamMethod{.id = metrics::RpcMethod::kSubscribe,
-                      .service = "duetime.v1.Messages",
-                      .make = &MakeStream<SubscriberFan>},
-    rpc::StreamMethod{.id = metrics::RpcMethod::kScheduleStream,
-                      .service = "duetime.v1.Messages",
-                      .make = &MakeStream<ScheduleFan>},
-};
+std::span<const rpc::StreamMethod> Streams() {
+  static const auto* const streams = new std::array{
+      rpc::StreamMethod{.id = rpc::MethodOf<v1::SubscribeRequest>(),
+                        .make = &MakeStream<SubscriberFan>},
+      rpc::StreamMethod{.id = rpc::MethodOf<v1::ScheduleStreamRequest>(),
+                        .make = &MakeStream<ScheduleFan>},
+  };
+  return *streams;
+}
 
 }  // namespace
 
@@ -85,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(const Options& options,
       options.grpc, options.limits.message_bytes_max(), kSweepMs, context,
       {.services = {"duetime.v1.Messages", "duetime.v1.Admin"},
        .unary = UnaryMethods(),
-       .streams = kStreams,
+       .streams = Streams(),
        .make_app = [context](rpc::CqWorker& worker) -> std::unique_ptr<rpc::WorkerApp> {
          return std::make_unique<GatewayWorker>(context, &worker);
        }});

@@ -79,6 +79,9 @@ struct GatewayContext : rpc::ServerState {
 // UNAVAILABLE CELL_UNAVAILABLE. `reads`: the call changes nothing.
 absl::Status CellUnavailableError(const std::string& cells, bool reads);
 
+// What a call takes beside the bytes of its request.
+inline constexpr uint64_t kCallBytes = 4'096;
+
 // Counts bytes of requests while it lives.
 class OpenBytes {
  public:

@@ -2,7 +2,7 @@
 #include "server/gateway/message_handlers.h"
 
 #include "server/api/messages/schedule_validation.h"
-#include "server/base/error.h"
+#include "server/gateway/one_cell.h"
 
 namespace duetime::gateway {
 namespace {
@@ -12,13 +12,6 @@ absl::string_view NameOf(const v1::ScheduleRequest& request) {
 }
 
 }  // namespace
-
-absl::Status NoSuchIdError() {
-  return base::MakeError(
-      absl::StatusCode::kInvalidArgument,
-      "through a gateway, an id begins with the name of a cell and a dot, as in \"a.06c...\"",
-      {.reason = "INVALID_MESSAGE_ID", .field = "message_id", .metadata = {}});
-}
 
 Co<absl::Status> Schedule(GatewayWorker& worker, const Passed& passed, v1::ScheduleRequest& request,
                           v1::ScheduleResponse* response) {
@@ -57,7 +50,7 @@ Co<absl::Status> CancelBatch(GatewayWorker& worker, const Passed& passed,
                              v1::CancelBatchRequest& request, v1::CancelBatchResponse* response) {
   SplitBatch<v1::CancelBatchRequest, v1::CancelBatchResponse> batch(&worker);
   for (v1::CancelRequest& cancel : *request.mutable_cancels()) {
-    const absl::StatusOr<size_t> cell = CellOfTarget(worker, &cancel);
+    const absl::StatusOr<size_t> cell = CellOfMessage(worker, &cancel);
     if (cell.ok()) {
       batch.Add(*cell)->Swap(&cancel);
     } else {

@@ -32,43 +32,4 @@ Co<absl::Status> CreateRecurrence(GatewayWorker& worker, const Passed& passed,
                                   v1::CreateRecurrenceRequest& request,
                                   v1::CreateRecurrenceResponse* response);
 
-// INVALID_MESSAGE_ID.
-absl::Status NoSuchIdError();
-
-// The cell of a request with a target; the request then has the cell's own id. Without a target,
-// any cell refuses it. INVALID_MESSAGE_ID.
-template <typename Request>
-absl::StatusOr<size_t> CellOfTarget(GatewayWorker& worker, Request* request) {
-  if (request->has_key()) {
-    return worker.map().OfName(request->key().topic(), request->key().key());
-  }
-  if (request->target_case() == Request::TARGET_NOT_SET) return worker.NextCell();
-  auto located = worker.map().Locate(request->message_id());
-  if (!located.ok()) return NoSuchIdError();
-  request->set_message_id(std::move(located->text));
-  return located->cell;
-}
-
-// A call for one message, which its id or its key names.
-template <typename Request, typename Response>
-Co<absl::Status> AskTarget(GatewayWorker& worker, const Passed& passed, Request& request,
-                           Response* response) {
-  const absl::StatusOr<size_t> cell = CellOfTarget(worker, &request);
-  if (!cell.ok()) co_return cell.status();
-  co_return co_await Ask(worker, passed, *cell, request, response);
-}
-
-// A call for one recurrence, which exists.
-template <typename Request, typename Response>
-Co<absl::Status> AskRecurrence(GatewayWorker& worker, const Passed& passed, Request& request,
-                               Response* response) {
-  const std::string* name = nullptr;
-  if constexpr (requires { request.recurrence(); }) {
-    name = &request.recurrence().name();
-  } else {
-    name = &request.name();
-  }
-  co_return co_await Ask(worker, passed, worker.map().OfName("", *name), request, response);
-}
-
 }  // namespace duetime::gateway

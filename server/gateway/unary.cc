@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/gateway/unary.h"
 
-#include <array>
+#include <vector>
 
 #include "absl/status/status.h"
 
 #include "server/api/request_validation.h"
+#include "server/api/unary.h"
 #include "server/gateway/catalog_handlers.h"
 #include "server/gateway/lease_handlers.h"
 #include "server/gateway/message_handlers.h"
+#include "server/gateway/one_cell.h"
 #include "server/gateway/paging.h"
 #include "server/rpc/message_io.h"
 
 namespace duetime::gateway {
 namespace {
 
-using metrics::RpcMethod;
 using rpc::CallTask;
-
-// Beside the bytes of a request.
-constexpr uint64_t kCallBytes = 4'096;
 
 template <typename Request>
 absl::Status Parse(const api::RequestLimits& limits, grpc::ByteBuffer* buffer, Request* request) {
@@ -38,6 +36,7 @@ struct Unary;
 template <typename Request, typename Response,
           Co<absl::Status> (*kHandler)(GatewayWorker&, const Passed&, Request&, Response*)>
 struct Unary<kHandler> {
+  using RequestType = Request;
   static CallTask Run(GatewayWorker& worker, rpc::UnaryCall& call, bool begins_work) {
     Request request;
     Response response;
@@ -65,78 +64,62 @@ void ServeTask(rpc::WorkerApp& app, rpc::UnaryCall& call) {
 }
 
 template <auto kHandler, bool kBeginsWork = false>
-constexpr rpc::UnaryMethod OfMessages(RpcMethod id) {
+rpc::UnaryMethod Row() {
+  const metrics::RpcMethod id = rpc::MethodOf<typename Unary<kHandler>::RequestType>();
+  return {
+      .id = id, .run = &Serve<kHandler, kBeginsWork>, .requests_posted = api::RequestsPosted(id)};
+}
+
+template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::UnaryCall&), typename Request>
+rpc::UnaryMethod Task(bool watch_client = false) {
+  const metrics::RpcMethod id = rpc::MethodOf<Request>();
   return {.id = id,
-          .service = "duetime.v1.Messages",
-          .run = &Serve<kHandler, kBeginsWork>,
-          .requests_posted = 100};
+          .run = &ServeTask<kHandler>,
+          .requests_posted = api::RequestsPosted(id),
+          .watch_client = watch_client};
 }
 
-template <auto kHandler>
-constexpr rpc::UnaryMethod OfAdmin(RpcMethod id) {
-  return {.id = id, .service = "duetime.v1.Admin", .run = &Serve<kHandler, false>};
+// The calls that go to several cells.
+std::vector<rpc::UnaryMethod> SeveralCellsMethods() {
+  return {
+      Row<&Schedule, true>(),
+      Row<&ScheduleBatch, true>(),
+      Row<&CancelBatch>(),
+      Row<&AskPage<v1::ListRequest, v1::ListResponse>>(),
+      Task<&Pull, v1::PullRequest>(/*watch_client=*/true),
+      Task<&Settle, v1::SettleRequest>(),
+      Row<&CreateRecurrence, true>(),
+      Row<&AskPage<v1::ListRecurrencesRequest, v1::ListRecurrencesResponse>>(),
+      Row<&ServerInfo>(),
+      Row<&Forecast>(),
+      Row<&AskAndAdd<v1::CreateTopicRequest, v1::CreateTopicResponse>>(),
+      Row<&AskAndAdd<v1::GetTopicRequest, v1::GetTopicResponse>>(),
+      Row<&ListTopics>(),
+      Row<&AskAndAdd<v1::UpdateTopicRequest, v1::UpdateTopicResponse>>(),
+      Row<&AskAndAdd<v1::PauseTopicRequest, v1::PauseTopicResponse>>(),
+      Row<&AskAndAdd<v1::ResumeTopicRequest, v1::ResumeTopicResponse>>(),
+      Row<&DeleteTopic>(),
+      Row<&AskAndAdd<v1::CreateSubscriptionRequest, v1::CreateSubscriptionResponse>>(),
+      Row<&AskAndAdd<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>>(),
+      Row<&ListSubscriptions>(),
+      Row<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(),
+      Row<&DeleteSubscription>(),
+      Row<&StartBulk>(),
+      Row<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(),
+      Row<&ListOperations>(),
+      Row<&AskAndAdd<v1::CancelOperationRequest, v1::CancelOperationResponse>>(),
+  };
 }
-
-constexpr std::array kMethods = {
-    OfMessages<&Schedule, true>(RpcMethod::kSchedule),
-    OfMessages<&ScheduleBatch, true>(RpcMethod::kScheduleBatch),
-    OfMessages<&AskTarget<v1::CancelRequest, v1::CancelResponse>>(RpcMethod::kCancel),
-    OfMessages<&CancelBatch>(RpcMethod::kCancelBatch),
-    OfMessages<&AskTarget<v1::RescheduleRequest, v1::RescheduleResponse>>(RpcMethod::kReschedule),
-    OfMessages<&AskTarget<v1::GetRequest, v1::GetResponse>>(RpcMethod::kGet),
-    OfMessages<&AskTarget<v1::ExplainRequest, v1::ExplainResponse>>(RpcMethod::kExplain),
-    OfMessages<&AskPage<v1::ListRequest, v1::ListResponse>>(RpcMethod::kList),
-    rpc::UnaryMethod{.id = RpcMethod::kPull,
-                     .service = "duetime.v1.Messages",
-                     .run = &ServeTask<&Pull>,
-                     .watch_client = true},
-    rpc::UnaryMethod{.id = RpcMethod::kSettle,
-                     .service = "duetime.v1.Messages",
-                     .run = &ServeTask<&Settle>,
-                     .requests_posted = 100},
-    OfMessages<&CreateRecurrence, true>(RpcMethod::kCreateRecurrence),
-    OfMessages<&AskRecurrence<v1::GetRecurrenceRequest, v1::GetRecurrenceResponse>>(
-        RpcMethod::kGetRecurrence),
-    OfMessages<&AskPage<v1::ListRecurrencesRequest, v1::ListRecurrencesResponse>>(
-        RpcMethod::kListRecurrences),
-    OfMessages<&AskRecurrence<v1::UpdateRecurrenceRequest, v1::UpdateRecurrenceResponse>>(
-        RpcMethod::kUpdateRecurrence),
-    OfMessages<&AskRecurrence<v1::PauseRecurrenceRequest, v1::PauseRecurrenceResponse>>(
-        RpcMethod::kPauseRecurrence),
-    OfMessages<&AskRecurrence<v1::ResumeRecurrenceRequest, v1::ResumeRecurrenceResponse>>(
-        RpcMethod::kResumeRecurrence),
-    OfMessages<&AskRecurrence<v1::DeleteRecurrenceRequest, v1::DeleteRecurrenceResponse>>(
-        RpcMethod::kDeleteRecurrence),
-    OfMessages<&AskRecurrence<v1::PreviewRecurrenceRequest, v1::PreviewRecurrenceResponse>>(
-        RpcMethod::kPreviewRecurrence),
-    OfAdmin<&ServerInfo>(RpcMethod::kServerInfo),
-    OfAdmin<&AskAny<v1::CheckAccessRequest, v1::CheckAccessResponse>>(RpcMethod::kCheckAccess),
-    OfAdmin<&Forecast>(RpcMethod::kForecast),
-    OfAdmin<&AskAndAdd<v1::CreateTopicRequest, v1::CreateTopicResponse>>(RpcMethod::kCreateTopic),
-    OfAdmin<&AskAndAdd<v1::GetTopicRequest, v1::GetTopicResponse>>(RpcMethod::kGetTopic),
-    OfAdmin<&ListTopics>(RpcMethod::kListTopics),
-    OfAdmin<&AskAndAdd<v1::UpdateTopicRequest, v1::UpdateTopicResponse>>(RpcMethod::kUpdateTopic),
-    OfAdmin<&AskAndAdd<v1::PauseTopicRequest, v1::PauseTopicResponse>>(RpcMethod::kPauseTopic),
-    OfAdmin<&AskAndAdd<v1::ResumeTopicRequest, v1::ResumeTopicResponse>>(RpcMethod::kResumeTopic),
-    OfAdmin<&DeleteTopic>(RpcMethod::kDeleteTopic),
-    OfAdmin<&AskAndAdd<v1::CreateSubscriptionRequest, v1::CreateSubscriptionResponse>>(
-        RpcMethod::kCreateSubscription),
-    OfAdmin<&AskAndAdd<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>>(
-        RpcMethod::kGetSubscription),
-    OfAdmin<&ListSubscriptions>(RpcMethod::kListSubscriptions),
-    OfAdmin<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(
-        RpcMethod::kUpdateSubscription),
-    OfAdmin<&DeleteSubscription>(RpcMethod::kDeleteSubscription),
-    OfAdmin<&StartBulk>(RpcMethod::kStartBulk),
-    OfAdmin<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(
-        RpcMethod::kGetOperation),
-    OfAdmin<&ListOperations>(RpcMethod::kListOperations),
-    OfAdmin<&AskAndAdd<v1::CancelOperationRequest, v1::CancelOperationResponse>>(
-        RpcMethod::kCancelOperation),
-};
 
 }  // namespace
 
-std::span<const rpc::UnaryMethod> UnaryMethods() { return kMethods; }
+std::span<const rpc::UnaryMethod> UnaryMethods() {
+  static const auto* const methods = [] {
+    auto* all = new std::vector<rpc::UnaryMethod>(OneCellMethods());
+    for (const rpc::UnaryMethod& method : SeveralCellsMethods()) all->push_back(method);
+    return all;
+  }();
+  return *methods;
+}
 
 }  // namespace duetime::gateway

@@ -254,9 +254,10 @@ void AddRpc(Families* out, const RpcStats& rpc) {
   MetricFamily in_flight = MakeFamily(kGauge, "duetime_rpc_in_flight", "Calls in progress.");
   MetricFamily latency = MakeFamily(MetricType::Histogram, "duetime_rpc_latency_seconds",
                                     "Time from the arrival of a unary request to its answer.");
-  for (size_t i = 0; i < kRpcMethodCount; ++i) {
+  for (size_t i = 0; i < rpc.names.size(); ++i) {
     const RpcMethodStats& method = rpc.methods[i];
-    const Labels label = {{"method", kRpcMethodNames[i]}};
+    const std::string& name = rpc.names[i];
+    const Labels label = {{"method", name}};
     // Read `ended` before `started`, so that a call that ends meanwhile cannot make the difference
     // negative.
     const auto codes = Load(method.ended);
@@ -267,7 +268,7 @@ void AddRpc(Families* out, const RpcStats& rpc) {
       // Most codes never occur, so a series other than OK appears with its first call.
       if (codes[code] == 0 && code != 0) continue;
       AddSample(&ended, static_cast<double>(codes[code]),
-                {{"method", kRpcMethodNames[i]}, {"code", std::to_string(code)}});
+                {{"method", name}, {"code", std::to_string(code)}});
     }
     AddSample(&started, static_cast<double>(begun), label);
     AddSample(&in_flight, static_cast<double>(begun > over ? begun - over : 0), label);

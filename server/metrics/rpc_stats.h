@@ -8,104 +8,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace duetime::metrics {
 
-enum class RpcMethod : uint8_t {
-  kSchedule,
-  kScheduleBatch,
-  kScheduleStream,
-  kCancel,
-  kCancelBatch,
-  kReschedule,
-  kGet,
-  kList,
-  kExplain,
-  kSubscribe,
-  kServerInfo,
-  kCreateTopic,
-  kGetTopic,
-  kListTopics,
-  kUpdateTopic,
-  kDeleteTopic,
-  kForecast,
-  kStartBulk,
-  kGetOperation,
-  kListOperations,
-  kCancelOperation,
-  kCreateRecurrence,
-  kGetRecurrence,
-  kListRecurrences,
-  kUpdateRecurrence,
-  kPauseRecurrence,
-  kResumeRecurrence,
-  kDeleteRecurrence,
-  kPreviewRecurrence,
-  kPull,
-  kSettle,
-  kPauseTopic,
-  kResumeTopic,
-  kCreateSubscription,
-  kGetSubscription,
-  kListSubscriptions,
-  kUpdateSubscription,
-  kDeleteSubscription,
-  kCheckAccess,
-  kStartBackup,
-  kReadBackup,
-  kEndBackup,
-  kHandOver,
-  kHealthCheck,
-  kHealthWatch,
-};
-inline constexpr size_t kRpcMethodCount = 45;
-// The names of the protos; the methods of the health service have the prefix "Health".
-inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
-                                                                             "ScheduleBatch",
-                                                                             "ScheduleStream",
-                                                                             "Cancel",
-                                                                             "CancelBatch",
-                                                                             "Reschedule",
-                                                                             "Get",
-                                                                             "List",
-                                                                             "Explain",
-                                                                             "Subscribe",
-                                                                             "ServerInfo",
-                                                                             "CreateTopic",
-                                                                             "GetTopic",
-                                                                             "ListTopics",
-                                                                             "UpdateTopic",
-                                                                             "DeleteTopic",
-                                                                             "Forecast",
-                                                                             "StartBulk",
-                                                                             "GetOperation",
-                                                                             "ListOperations",
-                                                                             "CancelOperation",
-                                                                             "CreateRecurrence",
-                                                                             "GetRecurrence",
-                                                                             "ListRecurrences",
-                                                                             "UpdateRecurrence",
-                                                                             "PauseRecurrence",
-                                                                             "ResumeRecurrence",
-                                                                             "DeleteRecurrence",
-                                                                             "PreviewRecurrence",
-                                                                             "Pull",
-                                                                             "Settle",
-                                                                             "PauseTopic",
-                                                                             "ResumeTopic",
-                                                                             "CreateSubscription",
-                                                                             "GetSubscription",
-                                                                             "ListSubscriptions",
-                                                                             "UpdateSubscription",
-                                                                             "DeleteSubscription",
-                                                                             "CheckAccess",
-                                                                             "StartBackup",
-                                                                             "ReadBackup",
-                                                                             "EndBackup",
-                                                                             "HandOver",
-                                                                             "HealthCheck",
-                                                                             "HealthWatch"};
-inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }
+// A method that the server serves, as a small number: its place in RpcStats::names.
+enum class RpcMethod : uint8_t {};
+inline constexpr size_t kRpcMethodsMax = 64;
 
 // The canonical codes, OK to UNAUTHENTICATED.
 inline constexpr size_t kRpcCodeCount = 17;
@@ -148,7 +59,12 @@ struct alignas(64) RpcMethodStats {
 
 // The counters of all methods. Thread-safe.
 struct RpcStats {
-  std::array<RpcMethodStats, kRpcMethodCount> methods;
+  // REQUIRES: at most kRpcMethodsMax names.
+  explicit RpcStats(std::vector<std::string> method_names) : names(std::move(method_names)) {}
+
+  // The methods' names, by RpcMethod.
+  const std::vector<std::string> names;
+  std::array<RpcMethodStats, kRpcMethodsMax> methods;
   // Stored messages that were found damaged at their delivery.
   std::atomic<uint64_t> damaged_records{0};
   // Connections closed because the client exceeded its frame budget.

@@ -8,6 +8,7 @@
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
+#include "server/rpc/rpc_method.h"
 
 namespace duetime::rpc {
 
@@ -44,8 +45,7 @@ void Check(WorkerApp&, UnaryCall& call) {
 }  // namespace
 
 const UnaryMethod& HealthCheckMethod() {
-  static constexpr UnaryMethod kMethod = {
-      .id = metrics::RpcMethod::kHealthCheck, .service = "grpc.health.v1.Health", .run = &Check};
+  static constexpr UnaryMethod kMethod = {.id = kHealthCheck, .run = &Check};
   return kMethod;
 }
 
@@ -61,7 +61,7 @@ void HealthWatch::OnRequestDone(bool ok) {
   if (!ok) return;  // the server shuts down; the done tag never comes
   worker_->OnSessionOpened(std::move(self));
   if (!worker_->ending()) Request(worker_);
-  worker_->state().stats->of(metrics::RpcMethod::kHealthWatch).Start();
+  worker_->state().stats->of(kHealthWatch).Start();
   grpc::health::v1::HealthCheckRequest request;
   if (absl::Status status = ParseRequest(&buffer_, &request); !status.ok()) {
     return End(ToGrpcStatus(status));
@@ -109,7 +109,7 @@ void HealthWatch::End(const grpc::Status& status) {
   if (ended_) return;
   ended_ = true;
   end_status_ = status;
-  worker_->state().stats->of(metrics::RpcMethod::kHealthWatch).End(status.error_code());
+  worker_->state().stats->of(kHealthWatch).End(status.error_code());
   if (!writing_) writer_.Finish(end_status_, &finish_tag_);
 }
 

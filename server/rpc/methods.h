@@ -30,11 +30,9 @@ class WorkerApp {
   virtual void OnSweep() = 0;
 };
 
-// A method with one request and one response. Its name in the proto is metrics::NameOf(id).
+// A method with one request and one response.
 struct UnaryMethod {
   metrics::RpcMethod id = {};
-  // The service's full name.
-  const char* service = nullptr;
   // Answers the call, now or later.
   void (*run)(WorkerApp& app, UnaryCall& call) = nullptr;
   // The number of requests that each worker posts. It covers the calls that can arrive between two
@@ -48,7 +46,6 @@ struct UnaryMethod {
 // A method with a stream of requests and a stream of responses.
 struct StreamMethod {
   metrics::RpcMethod id;
-  const char* service;
   std::unique_ptr<BidiStream> (*make)(WorkerApp& app, CqWorker& worker);
 };
 

@@ -6,23 +6,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/descriptor.h"
 
 #include "server/base/check.h"
+#include "server/rpc/rpc_method.h"
 
 namespace duetime::rpc {
 
 using grpc::internal::RpcServiceMethod;
 
-int RawService::Serve(const std::string& name, bool streams) {
-  const auto* service =
-      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(full_name_);
-  DT_CHECK(service != nullptr);
-  const auto* method = service->FindMethodByName(name);
-  DT_CHECK(method != nullptr);
-  DT_CHECK_EQ(method->client_streaming() && method->server_streaming(), streams);
+int RawService::Serve(const google::protobuf::MethodDescriptor& method, bool streams) {
+  DT_CHECK_EQ(method.service()->full_name(), full_name_);
+  DT_CHECK_EQ(method.client_streaming() && method.server_streaming(), streams);
   const auto type = streams ? RpcServiceMethod::BIDI_STREAMING : RpcServiceMethod::NORMAL_RPC;
-  const std::string& path = paths_.emplace_back(absl::StrCat("/", full_name_, "/", name));
+  const std::string& path = paths_.emplace_back(absl::StrCat("/", full_name_, "/", method.name()));
   const int index = static_cast<int>(paths_.size()) - 1;
   AddMethod(new RpcServiceMethod(path.c_str(), type, nullptr));  // AddMethod takes ownership
   MarkMethodRaw(index);
@@ -31,24 +27,25 @@ int RawService::Serve(const std::string& name, bool streams) {
 
 Services::Services(const ServedMethods& served) : names_(served.services) {
   for (const std::string& name : names_) raw_.push_back(std::make_unique<RawService>(name));
-  for (const UnaryMethod& method : served.unary) Serve(method.id, method.service, false);
-  for (const StreamMethod& method : served.streams) Serve(method.id, method.service, true);
+  for (const UnaryMethod& method : served.unary) Serve(method.id, false);
+  for (const StreamMethod& method : served.streams) Serve(method.id, true);
 }
 
-void Services::Serve(metrics::RpcMethod method, const std::string& service, bool streams) {
+void Services::Serve(metrics::RpcMethod method, bool streams) {
+  const google::protobuf::MethodDescriptor& descriptor = DescriptorOf(method);
   const auto found = std::find_if(raw_.begin(), raw_.end(), [&](const auto& candidate) {
-    return candidate->full_name() == service;
+    return candidate->full_name() == descriptor.service()->full_name();
   });
   DT_CHECK(found != raw_.end());
   Served& entry = served_[static_cast<size_t>(method)];
   DT_CHECK(entry.service == nullptr);
-  entry = {.service = found->get(), .index = (*found)->Serve(metrics::NameOf(method), streams)};
+  entry = {.service = found->get(), .index = (*found)->Serve(descriptor, streams)};
 }
 
 void Services::RequestUnary(metrics::RpcMethod method, grpc::ServerContext* context,
                             grpc::ByteBuffer* request, Writer* writer,
                             grpc::ServerCompletionQueue* cq, void* tag) {
-  if (method == metrics::RpcMethod::kHealthCheck) {
+  if (method == kHealthCheck) {
     return health.RequestCheck(context, request, writer, cq, cq, tag);
   }
   const Served& entry = served_[static_cast<size_t>(method)];

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "google/protobuf/descriptor.h"
+
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/metrics/rpc_stats.h"
@@ -31,14 +33,13 @@ using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>
 // per method at compile time.
 class RawService final : public grpc::Service {
  public:
-  // REQUIRES: the proto of this service is linked into the program.
   explicit RawService(std::string full_name) : full_name_(std::move(full_name)) {}
 
   const std::string& full_name() const { return full_name_; }
 
-  // Serves a method. Returns its index. REQUIRES: the service has a method of this name and kind;
-  // the gRPC server has not been started.
-  int Serve(const std::string& name, bool streams);
+  // Serves a method. Returns its index. REQUIRES: it is one of this service, of this kind; the gRPC
+  // server has not been started.
+  int Serve(const google::protobuf::MethodDescriptor& method, bool streams);
 
   // Request the next call of a method. REQUIRES: Serve was called for the method, with this kind.
   void RequestUnary(int index, grpc::ServerContext* context, grpc::ByteBuffer* request,
@@ -86,11 +87,11 @@ class Services {
     int index = 0;
   };
 
-  void Serve(metrics::RpcMethod method, const std::string& service, bool streams);
+  void Serve(metrics::RpcMethod method, bool streams);
 
   const std::vector<std::string> names_;
   std::vector<std::unique_ptr<RawService>> raw_;
-  std::array<Served, metrics::kRpcMethodCount> served_;
+  std::array<Served, metrics::kRpcMethodsMax> served_;
 };
 
 }  // namespace duetime::rpc

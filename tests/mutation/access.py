@@ -10,7 +10,8 @@ JWT = "server/access/jwt_verifier.cc"
 CONTROL = "server/access/access_control.cc"
 METER = "server/access/meter.h"
 RIGHTS = "server/api/access/authorization.cc"
-TABLE = "server/api/access/method_rights.cc"
+MESSAGES = "proto/duetime/v1/messages.proto"
+ADMIN = "proto/duetime/v1/admin.proto"
 
 FAULTS = [
     ("a pattern matches a prefix", POLICY, "return p == pattern.size();", "return true;", UNIT),
@@ -48,11 +49,14 @@ FAULTS = [
      "call.method().id, request);", "absl::Status status;", DAEMON),
     ("ids lead to every topic", RIGHTS,
      "return caller_->Allows(verb_, context_->catalog().TopicName(topic));", "return topic != storage::TopicId{};", DAEMON),
-    ("a full view needs no right to payloads", TABLE,
-     '{Verb::kRead, "key.topic"}, {Verb::kReadPayloads, "key.topic", kFull}', '{Verb::kRead, "key.topic"}', DAEMON),
-    ("dead letters may go to topics of others", TABLE,
-     '{RpcMethod::kUpdateTopic, {{Verb::kAdmin, "topic.name"}, {Verb::kSchedule, "topic.settings.dead_letter_topic"}},',
-     '{RpcMethod::kUpdateTopic, {{Verb::kAdmin, "topic.name"}},', DAEMON),
+    ("a full view needs no right to payloads", MESSAGES,
+     '      rights: {verb: ACCESS_VERB_READ_PAYLOADS, topic: "key.topic", when: CALL_RIGHT_WHEN_FULL_VIEW}\n', "", DAEMON),
+    ("dead letters may go to topics of others", ADMIN,
+     "rpc UpdateTopic(UpdateTopicRequest) returns (UpdateTopicResponse) {\n    option (call) = {\n"
+     '      rights: {verb: ACCESS_VERB_ADMIN, topic: "topic.name"}\n'
+     '      rights: {verb: ACCESS_VERB_SCHEDULE, topic: "topic.settings.dead_letter_topic", when: CALL_RIGHT_WHEN_NAMED}\n',
+     "rpc UpdateTopic(UpdateTopicRequest) returns (UpdateTopicResponse) {\n    option (call) = {\n"
+     '      rights: {verb: ACCESS_VERB_ADMIN, topic: "topic.name"}\n', DAEMON),
     ("open streams keep their rights", "server/api/access/stream_caller.cc",
      "return CheckRight(*context_, caller_, verb, topic);", "return absl::OkStatus();", DAEMON),
     ("a client counts its calls only once", RIGHTS, "caller->meter()->calls.fetch_sub(1);", "", DAEMON),

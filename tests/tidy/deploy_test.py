@@ -3,7 +3,8 @@
 """Holds deploy/ against the programs and the protos, so that no file there tells of a daemon that is not.
 
   deploy_test.py ROOT DUETIMED            runs the checks
-  deploy_test.py ROOT DUETIMED --write    writes deploy/duetimed.toml anew, from `duetimed --help`
+  deploy_test.py ROOT DUETIMED --write    writes deploy/duetimed.toml anew, from `duetimed --help`, and service_config.json,
+                                          from the protos
 """
 
 import json
@@ -178,34 +179,39 @@ class UnitTest(unittest.TestCase):
         self.assertLessEqual(float(match[1]), EXPOSURE_MAX)
 
 
+def unary_methods():
+    """The services with their unary methods, each with the value of its option `repeat`."""
+    services = {}
+    for name in ("messages", "admin"):
+        proto = read(f"proto/duetime/v1/{name}.proto")
+        service = re.search(r"^service (\w+) \{$", proto, re.MULTILINE)[1]
+        methods = re.finditer(r"^  rpc (\w+)\((stream )?.*?\brepeat: CALL_REPEAT_(\w+)", proto, re.MULTILINE | re.DOTALL)
+        services[f"duetime.v1.{service}"] = {method[1]: method[3] for method in methods if not method[2]}
+        assert len(services[f"duetime.v1.{service}"]) == len(re.findall(r"^  rpc \w+\((?!stream)", proto, re.MULTILINE))
+    return services
+
+
+def service_config():
+    """What deploy/service_config.json should be. Only reads are repeated: a second Schedule without a request_id makes a
+    second message, and a second Cancel of a message whose first answer was lost says ALREADY_CANCELLED."""
+    # A Pull waits for 60 s at most, and a backup makes links to many files.
+    timeouts = {"Pull": "75s", "StartBackup": "60s"}
+    retry = {"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
+             "retryableStatusCodes": ["UNAVAILABLE"]}
+    entries = {}
+    for service, methods in unary_methods().items():
+        for method, repeat in methods.items():
+            kind = (timeouts.get(method, "10s"), repeat == "READ")
+            entries.setdefault(kind, []).append({"service": service, "method": method})
+    config = [{"name": names, "timeout": timeout} | ({"retryPolicy": retry} if read else {})
+              for (timeout, read), names in sorted(entries.items())]
+    text = json.dumps({"methodConfig": config}, indent=2)
+    return re.sub(r'\{\s+("service": "[^"]+",)\s+("method": "\w+")\s+\}', r"{\1 \2}", text) + "\n"
+
+
 class ServiceConfigTest(unittest.TestCase):
-    """Only what changes nothing is retried by the library on its own: a second Schedule without a key makes a second
-    message, and a second Cancel of a message whose first answer was lost says ALREADY_CANCELLED."""
-
-    def setUp(self):
-        self.methods = {}
-        for name in ("messages", "admin"):
-            proto = read(f"proto/duetime/v1/{name}.proto")
-            for service in re.finditer(r"^service (\w+) \{(.*?)^\}", proto, re.MULTILINE | re.DOTALL):
-                for rpc in re.finditer(r"^  rpc (\w+)\((stream )?", service[2], re.MULTILINE):
-                    self.methods[f"duetime.v1.{service[1]}", rpc[1]] = bool(rpc[2])
-        self.entries = json.loads(read("deploy/service_config.json"))["methodConfig"]
-
-    def test_every_unary_method_is_listed_once(self):
-        listed = [(name["service"], name["method"]) for entry in self.entries for name in entry["name"]]
-        self.assertGreater(len(listed), 4)
-        self.assertEqual(sorted(listed), sorted(method for method, stream in self.methods.items() if not stream))
-
-    def test_only_unavailable_and_only_reads(self):
-        retried = set()
-        for entry in self.entries:
-            if "retryPolicy" in entry:
-                self.assertEqual(entry["retryPolicy"]["retryableStatusCodes"], ["UNAVAILABLE"])
-                retried |= {name["method"] for name in entry["name"]}
-        # A read says so in its name.
-        reads = {name for _, name in self.methods if re.match(r"(Check|Get|List|Preview|Explain$|Forecast$|ServerInfo$)", name)}
-        self.assertGreater(len(reads), 10)
-        self.assertEqual(retried, reads)
+    def test_it_is_made_from_the_protos(self):
+        self.assertEqual(read("deploy/service_config.json"), service_config(), "make it anew: deploy_test.py --write")
 
 
     def test_the_table_of_the_libraries_has_each_of_them_once(self):
@@ -275,5 +281,7 @@ if __name__ == "__main__":
     if sys.argv[3:] == ["--write"]:
         with open(os.path.join(ROOT, "deploy/duetimed.toml"), "w", encoding="utf-8") as output:
             output.write(example_config())
+        with open(os.path.join(ROOT, "deploy/service_config.json"), "w", encoding="utf-8") as output:
+            output.write(service_config())
     else:
         unittest.main(argv=sys.argv[:1], verbosity=2)

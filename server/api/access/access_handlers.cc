@@ -21,27 +21,6 @@ using access::Verb;
 constexpr size_t kPrincipalBytesMax = 512;
 constexpr int kGroupsMax = 100;
 
-std::optional<Verb> ToVerb(v1::AccessVerb verb) {
-  switch (verb) {
-    case v1::ACCESS_VERB_SCHEDULE:
-      return Verb::kSchedule;
-    case v1::ACCESS_VERB_CANCEL:
-      return Verb::kCancel;
-    case v1::ACCESS_VERB_READ:
-      return Verb::kRead;
-    case v1::ACCESS_VERB_READ_PAYLOADS:
-      return Verb::kReadPayloads;
-    case v1::ACCESS_VERB_SUBSCRIBE:
-      return Verb::kSubscribe;
-    case v1::ACCESS_VERB_ADMIN:
-      return Verb::kAdmin;
-    case v1::ACCESS_VERB_OPERATE:
-      return Verb::kOperate;
-    default:
-      return std::nullopt;
-  }
-}
-
 absl::Status Validate(const v1::CheckAccessRequest& request, Verb verb) {
   if (request.principal().size() > kPrincipalBytesMax) {
     return OverLimit("INVALID_PRINCIPAL", "principal", request.principal().size(),

@@ -9,12 +9,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "duetime/v1/messages.pb.h"
-#include "server/api/access/method_rights.h"
 #include "server/api/access/pending_count.h"
+#include "server/api/access/request_fields.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/client_credentials.h"
+#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 namespace {
@@ -59,7 +60,7 @@ class Auditor {
     if (!always_ && !IsRefusal(status)) return;
     runtime::AuditEntry entry;
     entry.peer = rpc::PeerHost(call_->server_context());
-    entry.method = metrics::NameOf(call_->method().id);
+    entry.method = rpc::NameOf(call_->method().id);
     if (call_->caller != nullptr) entry.principal = call_->caller->principal();
     if (call_->subject.has_value()) {
       entry.topic = call_->subject->topic;
@@ -75,10 +76,10 @@ class Auditor {
 };
 
 rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
-                                  const MethodRights& rights) {
+                                  const v1::Call& method) {
   rpc::UnaryCall::Subject subject;
-  for (const Right& right : rights.rights) {
-    const std::vector<std::string> topics = TopicsIn(request, right.topic_field);
+  for (const v1::CallRight& right : method.rights()) {
+    const std::vector<std::string> topics = TopicsIn(request, right.topic());
     if (!subject.topic.empty() || topics.empty() || !CanBeTopic(topics.front())) continue;
     subject.topic = topics.front();
   }
@@ -88,15 +89,9 @@ rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
 
 bool IsAudited(const ServingContext& context, metrics::RpcMethod method) {
   if (context.audit == nullptr) return false;
-  switch (RightsOf(method).audited) {
-    case Audited::kAlways:
-      return true;
-    case Audited::kIfCancels:
-      return context.audit->cancels();
-    case Audited::kNever:
-      return false;
-  }
-  return false;
+  const v1::CallAudit audit = rpc::CallOf(method).audit();
+  return audit == v1::CALL_AUDIT_ALWAYS ||
+         (audit == v1::CALL_AUDIT_CANCELS && context.audit->cancels());
 }
 
 // A client's topics, as shards ask for them.
@@ -188,6 +183,27 @@ Amounts AmountsOf(const google::protobuf::Message& request) {
 
 }  // namespace
 
+std::optional<Verb> ToVerb(v1::AccessVerb verb) {
+  switch (verb) {
+    case v1::ACCESS_VERB_SCHEDULE:
+      return Verb::kSchedule;
+    case v1::ACCESS_VERB_CANCEL:
+      return Verb::kCancel;
+    case v1::ACCESS_VERB_READ:
+      return Verb::kRead;
+    case v1::ACCESS_VERB_READ_PAYLOADS:
+      return Verb::kReadPayloads;
+    case v1::ACCESS_VERB_SUBSCRIBE:
+      return Verb::kSubscribe;
+    case v1::ACCESS_VERB_ADMIN:
+      return Verb::kAdmin;
+    case v1::ACCESS_VERB_OPERATE:
+      return Verb::kOperate;
+    default:
+      return std::nullopt;
+  }
+}
+
 absl::Status QuotaError(absl::string_view quota, uint64_t limit, absl::string_view of,
                         uint64_t wait_ms) {
   return base::MakeError(absl::StatusCode::kResourceExhausted,
@@ -271,7 +287,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
 
 absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
                        const google::protobuf::Message& request) {
-  if (call.subject.has_value()) call.subject = SubjectOf(request, RightsOf(call.method().id));
+  if (call.subject.has_value()) call.subject = SubjectOf(request, rpc::CallOf(call.method().id));
   call.authorized = true;
   if (call.caller == nullptr) return absl::OkStatus();
   absl::Status status = CheckRights(worker.context(), call.caller, call.method().id, request);
@@ -283,24 +299,24 @@ absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
 absl::Status CheckRights(ServingContext& context, const CallerPtr& caller,
                          metrics::RpcMethod method, const google::protobuf::Message& request) {
   if (caller == nullptr) return absl::OkStatus();
-  const MethodRights& row = RightsOf(method);
+  const v1::Call& call = rpc::CallOf(method);
   absl::Status status;
-  if (row.rights.empty() && caller->identity().anonymous() &&
+  if (call.rights().empty() && caller->identity().anonymous() &&
       !caller->AllowsSomewhere(Verb::kRead)) {
     status = AccessDeniedError(*caller, Verb::kRead, "");
   }
-  for (const Right& right : row.rights) {
-    if (right.when == Right::When::kFullView && !AsksForPayloads(request)) continue;
-    const std::vector<std::string> topics = TopicsIn(request, right.topic_field);
+  for (const v1::CallRight& right : call.rights()) {
+    if (right.when() == v1::CALL_RIGHT_WHEN_FULL_VIEW && !AsksForPayloads(request)) continue;
+    const Verb verb = *ToVerb(right.verb());
+    const std::vector<std::string> topics = TopicsIn(request, right.topic());
     for (const std::string& topic : topics) {
-      if (status.ok() && !caller->Allows(right.verb, topic)) {
-        status = AccessDeniedError(*caller, right.verb, topic);
+      if (status.ok() && !caller->Allows(verb, topic)) {
+        status = AccessDeniedError(*caller, verb, topic);
       }
     }
-    // The second right of a method is for a topic that the request may leave out.
-    const bool needed = &right == &row.rights.front() || right.when == Right::When::kFullView;
-    if (status.ok() && topics.empty() && needed && !caller->AllowsSomewhere(right.verb)) {
-      status = AccessDeniedError(*caller, right.verb, "");
+    const bool needed = right.when() != v1::CALL_RIGHT_WHEN_NAMED;
+    if (status.ok() && topics.empty() && needed && !caller->AllowsSomewhere(verb)) {
+      status = AccessDeniedError(*caller, verb, "");
     }
   }
   return status.ok() ? status : CountedRefusal(context, status);

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
 
+#include "duetime/v1/access.pb.h"
 #include "server/access/access_control.h"
 #include "server/api/api_worker.h"
 #include "server/protocol/topic_scope.h"
@@ -25,7 +27,7 @@ namespace duetime::api {
 // Sets call.caller, counts the call against the quota of calls in flight, and prepares the audit
 // log. UNAUTHENTICATED INVALID_CREDENTIALS, RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
 absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call);
-// Checks what the method needs for this request (method_rights.h), and charges the quotas of what
+// Checks what the method needs for this request (call.proto), and charges the quotas of what
 // it schedules. UNAUTHENTICATED CREDENTIALS_REQUIRED, PERMISSION_DENIED ACCESS_DENIED,
 // RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
 absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
@@ -51,6 +53,8 @@ void WriteAudit(ServingContext& context, const absl::Status& status, runtime::Au
 absl::Status ChargeQuotas(ServingContext& context, const access::CallerPtr& caller,
                           const google::protobuf::Message& request);
 
+// Nothing for UNSPECIFIED, and for a verb of a newer client.
+std::optional<access::Verb> ToVerb(v1::AccessVerb verb);
 // True if the client may do this on the topic.
 bool Allows(const access::CallerPtr& caller, access::Verb verb, absl::string_view topic);
 bool Allows(ApiWorker& worker, const access::CallerPtr& caller, access::Verb verb,

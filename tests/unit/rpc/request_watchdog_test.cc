@@ -40,7 +40,7 @@ class Pair {
 
 class RequestWatchdogTest : public ::testing::Test {
  protected:
-  metrics::RpcStats stats_;
+  metrics::RpcStats stats_{{}};
   std::shared_ptr<RequestWatchdog> watchdog_ =
       std::make_shared<RequestWatchdog>(100, std::make_shared<ConnectionCuts>(&stats_));
   Pair a_{watchdog_};
