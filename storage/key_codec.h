@@ -139,7 +139,7 @@ StoreKey ShardCountKey();
 // The place where an upgrade continues. Absent if no upgrade is in progress.
 StoreKey WitnessFileKey();
 StoreKey UpgradeKey();
-// How far a cell's member has applied the log. Absent if the store is used alone.
+// How far a cell's member has applied the log. Absent in the store of a single server.
 StoreKey LogPlaceKey();
 // Keys of the family meta for each shard, for each subscription of a shard, and for each topic.
 StoreKey ClaimKey(uint16_t shard);

@@ -41,7 +41,7 @@ struct RocksDbStoreOptions : StoreOptions {
   // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;
 
-  // Who writes what is stored.
+  // Which log the store belongs to.
   enum class Use : uint8_t {
     // The journal of this store (Append). Open refuses the directory of a cell's member.
     kAlone,
@@ -127,7 +127,7 @@ class RocksDbStore final : public JournaledStore {
   RocksDbStore(const RocksDbStore&) = delete;
   RocksDbStore& operator=(const RocksDbStore&) = delete;
 
-  // REQUIRES: the store is used alone.
+  // REQUIRES: the store belongs to a single server (Use::kAlone).
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
 
   // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced:

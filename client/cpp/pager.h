@@ -38,7 +38,7 @@ class PageReader {
     if (!page.ok()) return page.status();
     // Asking for the same page would never end.
     if (!page->next_page_token().empty() && page->next_page_token() == request_.page_token()) {
-      return absl::InternalError("the server named a page as the one after itself");
+      return absl::InternalError("the server returned the same page token twice");
     }
     ended_ = page->next_page_token().empty();
     request_.set_page_token(page->next_page_token());

@@ -81,7 +81,8 @@ struct Settlement {
   }
 
   Kind kind = Kind::kAck;
-  // For kNack, absent: by the retry policy. For kRelease, absent: none.
+  // How long the next delivery waits at least. Without a value, a nack waits as the retry policy
+  // says, and a release does not wait.
   std::optional<absl::Duration> delay;
   // Why. Kept with the dead letter if the message becomes one now. Cut to 255 bytes; in a text that
   // is not UTF-8, bytes beyond ASCII become "?".

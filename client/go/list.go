@@ -39,7 +39,7 @@ func (i *Iterator[Item]) Next(ctx context.Context) bool {
 		}
 		page, next, err := i.fetch(ctx, i.token)
 		if err == nil && next != "" && next == i.token {
-			err = newError(codes.Internal, "the server named a page as the one after itself")
+			err = newError(codes.Internal, "the server returned the same page token twice")
 		}
 		if err != nil {
 			i.err = err

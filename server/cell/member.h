@@ -57,7 +57,7 @@ class Member {
 
   // Tells the members who leads. REQUIRES: Step has returned true.
   storage::AppendOutcome Announce();
-  // Tells them that nobody leads. Call it after the last group. While the former leader may still
+  // Tells the members that nobody leads. Call it after the last group. While the former leader may still
   // serve, does nothing and returns kFenced; the others then wait, as after a crash.
   storage::AppendOutcome Resign();
 

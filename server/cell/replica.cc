@@ -96,7 +96,7 @@ absl::StatusOr<std::optional<Replica::Entry>> Replica::Take(const LogEntry& entr
     // Its author has read an epoch that the log does not have (PrepareLog).
     if (place_.epoch == 0 && head->epoch > 0) {
       return absl::OutOfRangeError(
-          "the log goes on from a store, of which this member has no copy");
+          "the log begins after the end of a store, and this member has no copy of that store");
     }
     TakeReport(entry, *head);
     place_ = next;

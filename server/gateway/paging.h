@@ -29,10 +29,11 @@ inline bool Before(const v1::Message& a, const v1::Message& b) {
 }
 inline bool Before(const v1::Recurrence& a, const v1::Recurrence& b) { return a.name() < b.name(); }
 
-// One page. Each cell gives as many items as the whole page has, and the first of them all are the
-// page. A cell that gave more is asked again for its part only: what it then returns counts, and
-// its own page token goes on behind it. So what a cell promises of its list holds for the whole,
-// whatever changes meanwhile. A page token is the tokens of the cells with commas between.
+// One page of the lists of all cells. Each cell is asked for as many items as the page has, and the
+// page is the first of all of these. A cell of which the page has only a part is then asked again,
+// for just that many items. The page has this second answer, and the next page begins at its token.
+// So what a cell promises of its list holds for the whole list, whatever changes meanwhile. A page
+// token is the tokens of the cells with commas between.
 template <typename Request, typename Response>
 class MergedPage {
  public:

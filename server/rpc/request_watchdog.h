@@ -15,7 +15,8 @@
 
 namespace duetime::rpc {
 
-// A number that no other socket of this machine ever has: descriptors are used again.
+// The kernel's number of a socket. No other socket of this machine ever has it, while the number of
+// a descriptor is used again.
 std::optional<uint64_t> CookieOf(int fd);
 
 // Counts the calls of all connections whose first message has not arrived completely. Each one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Login: the people who use a console that others than its owner can reach.
+// Login: passwords and sessions of the people who use a console over the network.
 #pragma once
 
 #include <httplib.h>

@@ -26,7 +26,7 @@ export class List<Item> implements AsyncIterable<Item> {
       const page = await this.fetch(token);
       if (page.nextPageToken !== '' && page.nextPageToken === token) {
         // Asking for the same page would never end.
-        throw new DuetimeError('INTERNAL', 'the server named a page as the one after itself');
+        throw new DuetimeError('INTERNAL', 'the server returned the same page token twice');
       }
       yield page;
       token = page.nextPageToken;

@@ -178,7 +178,7 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
   range.key_prefix = spec.filter.key_prefix;
   range.labels = spec.filter.labels;
   range.from_ms = spec.filter.from_ms;
-  // A message that was late at its acceptance lies after its deliver_time.
+  // The place of a message that was late at its acceptance has the time of the acceptance.
   range.until_ms = std::max(spec.filter.until_ms, operation.create_ms + 1);
   std::vector<query::ListRow> sample;
   std::optional<query::ListPosition> from = query::ListPosition{};

@@ -26,7 +26,7 @@ using storage::MessageId;
 
 class ScheduleCommandsTest : public MessagesFixture {
  protected:
-  // Takes the open batch, which is then on its way.
+  // Takes the open batch, which is then in flight.
   scheduler::PendingWrites::Batch Take() {
     auto batch = writes_.Take();
     EXPECT_TRUE(batch.has_value());

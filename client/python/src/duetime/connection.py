@@ -239,7 +239,7 @@ class Connection:
             if not page.next_page_token:
                 return
             if page.next_page_token == following.page_token:
-                raise errors.Internal("the server named a page as the one after itself")
+                raise errors.Internal("the server returned the same page token twice")
             following.page_token = page.next_page_token
 
 

@@ -48,7 +48,7 @@ public final class PagedList<T> implements Iterable<T> {
         Page<T> next = fetch.apply(token);
         // To ask for the same page again would never end.
         if (!next.nextToken.isEmpty() && next.nextToken.equals(token)) {
-          throw DuetimeException.of(io.grpc.Status.Code.INTERNAL, "the server named a page as the one after itself");
+          throw DuetimeException.of(io.grpc.Status.Code.INTERNAL, "the server returned the same page token twice");
         }
         page = next.items.iterator();
         token = next.nextToken;
