@@ -7,12 +7,12 @@
 #include <spdlog/spdlog.h>
 #include <utility>
 
+#include "server/api/call_table.h"
 #include "server/api/messages/schedule_stream.h"
 #include "server/api/messages/subscriber_stream.h"
 #include "server/api/unary.h"
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
-#include "server/rpc/rpc_method.h"
 #include "server/runtime/backups.h"
 #include "storage/repair_note.h"
 #include "storage/restore_note.h"
@@ -25,12 +25,16 @@ std::unique_ptr<rpc::BidiStream> MakeStream(rpc::WorkerApp& app, rpc::CqWorker& 
   return std::make_unique<Stream>(&static_cast<ApiWorker&>(app), &worker);
 }
 
+template <typename Request, typename Stream>
+rpc::StreamMethod StreamRow() {
+  const metrics::RpcMethod id = MethodOf<Request>();
+  return {.id = id, .descriptor = &DescriptorOf(id), .make = &MakeStream<Stream>};
+}
+
 std::span<const rpc::StreamMethod> Streams() {
   static const auto* const streams = new std::array{
-      rpc::StreamMethod{.id = rpc::MethodOf<v1::SubscribeRequest>(),
-                        .make = &MakeStream<SubscriberStream>},
-      rpc::StreamMethod{.id = rpc::MethodOf<v1::ScheduleStreamRequest>(),
-                        .make = &MakeStream<ScheduleStream>},
+      StreamRow<v1::SubscribeRequest, SubscriberStream>(),
+      StreamRow<v1::ScheduleStreamRequest, ScheduleStream>(),
   };
   return *streams;
 }

@@ -9,10 +9,10 @@
 
 #include "server/api/access/authorization.h"
 #include "server/api/api_worker.h"
+#include "server/api/call_table.h"
 #include "server/api/request_validation.h"
 #include "server/rpc/coroutine.h"
 #include "server/rpc/methods.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 
@@ -21,7 +21,7 @@ std::span<const rpc::UnaryMethod> UnaryMethods();
 
 // The messages of a client come by the thousands, the calls of an operator do not.
 inline int RequestsPosted(metrics::RpcMethod method) {
-  return rpc::DescriptorOf(method).service()->name() == "Messages" ? 100 : 10;
+  return DescriptorOf(method).service()->name() == "Messages" ? 100 : 10;
 }
 
 // Parses the request of a call into a reused message, and checks the client's rights. Null: the

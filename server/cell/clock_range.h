@@ -8,9 +8,9 @@
 
 namespace duetime::cell {
 
-// Bounds of how far one clock is ahead of another: least_ms <= true difference <= most_ms. Negative:
-// it is behind. Time that passes between an entry and a reading of the clock makes the bounds wider,
-// and never wrong.
+// Bounds of how far one clock is ahead of another: least_ms <= true difference <= most_ms.
+// Negative: it is behind. Time that passes between an entry and a reading of the clock makes the
+// bounds wider, and never wrong.
 struct ClockRange {
   int64_t least_ms = 0;
   int64_t most_ms = 0;

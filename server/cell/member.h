@@ -57,8 +57,8 @@ class Member {
 
   // Tells the members who leads. REQUIRES: Step has returned true.
   storage::AppendOutcome Announce();
-  // Tells the members that nobody leads. Call it after the last group. While the former leader may still
-  // serve, does nothing and returns kFenced; the others then wait, as after a crash.
+  // Tells the members that nobody leads. Call it after the last group. While the former leader may
+  // still serve, does nothing and returns kFenced; the others then wait, as after a crash.
   storage::AppendOutcome Resign();
 
   ReplicatedJournal* journal() { return &journal_; }

@@ -7,10 +7,10 @@
 
 #include "absl/strings/match.h"
 
+#include "server/api/call_table.h"
 #include "server/gateway/schedule_fan.h"
 #include "server/gateway/subscriber_fan.h"
 #include "server/gateway/unary.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::gateway {
 namespace {
@@ -23,12 +23,16 @@ std::unique_ptr<rpc::BidiStream> MakeStream(rpc::WorkerApp& app, rpc::CqWorker& 
   return std::make_unique<Stream>(&static_cast<GatewayWorker&>(app), &shell);
 }
 
+template <typename Request, typename Stream>
+rpc::StreamMethod StreamRow() {
+  const metrics::RpcMethod id = api::MethodOf<Request>();
+  return {.id = id, .descriptor = &api::DescriptorOf(id), .make = &MakeStream<Stream>};
+}
+
 std::span<const rpc::StreamMethod> Streams() {
   static const auto* const streams = new std::array{
-      rpc::StreamMethod{.id = rpc::MethodOf<v1::SubscribeRequest>(),
-                        .make = &MakeStream<SubscriberFan>},
-      rpc::StreamMethod{.id = rpc::MethodOf<v1::ScheduleStreamRequest>(),
-                        .make = &MakeStream<ScheduleFan>},
+      StreamRow<v1::SubscribeRequest, SubscriberFan>(),
+      StreamRow<v1::ScheduleStreamRequest, ScheduleFan>(),
   };
   return *streams;
 }

@@ -7,13 +7,13 @@
 
 #include "absl/status/status.h"
 
+#include "server/api/call_table.h"
 #include "server/api/unary.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/gateway/ask.h"
 #include "server/gateway/gateway_context.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::gateway {
 namespace {
@@ -52,7 +52,7 @@ std::unique_ptr<Message> NewMessage(const Descriptor* type) {
 }
 
 rpc::CallTask PassOn(GatewayWorker& worker, rpc::UnaryCall& call) {
-  const auto& method = rpc::DescriptorOf(call.method().id);
+  const auto& method = api::DescriptorOf(call.method().id);
   const std::unique_ptr<Message> request = NewMessage(method.input_type());
   const std::unique_ptr<Message> response = NewMessage(method.output_type());
   const OpenBytes bytes(&worker.context(), call.request()->Length() + kCallBytes);
@@ -60,7 +60,7 @@ rpc::CallTask PassOn(GatewayWorker& worker, rpc::UnaryCall& call) {
   if (status.ok()) status = worker.context().Admit(/*begins_work=*/false);
   if (status.ok()) status = rpc::ParseRequest(call.request(), request.get());
   if (status.ok()) {
-    const v1::CallRoute route = rpc::CallOf(call.method().id).route();
+    const v1::CallRoute route = api::CallOf(call.method().id).route();
     const absl::StatusOr<size_t> cell = CellOf(worker, route, request.get());
     status = cell.status();
     if (status.ok()) {
@@ -105,11 +105,14 @@ absl::StatusOr<size_t> CellOf(GatewayWorker& worker, v1::CallRoute route, Messag
 
 std::vector<rpc::UnaryMethod> OneCellMethods() {
   std::vector<rpc::UnaryMethod> methods;
-  for (size_t i = 0; i < rpc::MethodNames().size(); ++i) {
+  for (size_t i = 0; i < api::MethodNames().size(); ++i) {
     const auto id = static_cast<metrics::RpcMethod>(i);
     if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
-    if (!LeadsToOneCell(rpc::CallOf(id).route())) continue;
-    methods.push_back({.id = id, .run = &Run, .requests_posted = api::RequestsPosted(id)});
+    if (!LeadsToOneCell(api::CallOf(id).route())) continue;
+    methods.push_back({.id = id,
+                       .descriptor = &api::DescriptorOf(id),
+                       .run = &Run,
+                       .requests_posted = api::RequestsPosted(id)});
   }
   return methods;
 }

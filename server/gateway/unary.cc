@@ -64,16 +64,19 @@ void ServeTask(rpc::WorkerApp& app, rpc::UnaryCall& call) {
 }
 
 template <auto kHandler, bool kBeginsWork = false>
-rpc::UnaryMethod Row() {
-  const metrics::RpcMethod id = rpc::MethodOf<typename Unary<kHandler>::RequestType>();
-  return {
-      .id = id, .run = &Serve<kHandler, kBeginsWork>, .requests_posted = api::RequestsPosted(id)};
+rpc::UnaryMethod UnaryRow() {
+  const metrics::RpcMethod id = api::MethodOf<typename Unary<kHandler>::RequestType>();
+  return {.id = id,
+          .descriptor = &api::DescriptorOf(id),
+          .run = &Serve<kHandler, kBeginsWork>,
+          .requests_posted = api::RequestsPosted(id)};
 }
 
 template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::UnaryCall&), typename Request>
 rpc::UnaryMethod Task(bool watch_client = false) {
-  const metrics::RpcMethod id = rpc::MethodOf<Request>();
+  const metrics::RpcMethod id = api::MethodOf<Request>();
   return {.id = id,
+          .descriptor = &api::DescriptorOf(id),
           .run = &ServeTask<kHandler>,
           .requests_posted = api::RequestsPosted(id),
           .watch_client = watch_client};
@@ -82,32 +85,32 @@ rpc::UnaryMethod Task(bool watch_client = false) {
 // The calls that go to several cells.
 std::vector<rpc::UnaryMethod> SeveralCellsMethods() {
   return {
-      Row<&Schedule, true>(),
-      Row<&ScheduleBatch, true>(),
-      Row<&CancelBatch>(),
-      Row<&AskPage<v1::ListRequest, v1::ListResponse>>(),
+      UnaryRow<&Schedule, true>(),
+      UnaryRow<&ScheduleBatch, true>(),
+      UnaryRow<&CancelBatch>(),
+      UnaryRow<&AskPage<v1::ListRequest, v1::ListResponse>>(),
       Task<&Pull, v1::PullRequest>(/*watch_client=*/true),
       Task<&Settle, v1::SettleRequest>(),
-      Row<&CreateRecurrence, true>(),
-      Row<&AskPage<v1::ListRecurrencesRequest, v1::ListRecurrencesResponse>>(),
-      Row<&ServerInfo>(),
-      Row<&Forecast>(),
-      Row<&AskAndAdd<v1::CreateTopicRequest, v1::CreateTopicResponse>>(),
-      Row<&AskAndAdd<v1::GetTopicRequest, v1::GetTopicResponse>>(),
-      Row<&ListTopics>(),
-      Row<&AskAndAdd<v1::UpdateTopicRequest, v1::UpdateTopicResponse>>(),
-      Row<&AskAndAdd<v1::PauseTopicRequest, v1::PauseTopicResponse>>(),
-      Row<&AskAndAdd<v1::ResumeTopicRequest, v1::ResumeTopicResponse>>(),
-      Row<&DeleteTopic>(),
-      Row<&AskAndAdd<v1::CreateSubscriptionRequest, v1::CreateSubscriptionResponse>>(),
-      Row<&AskAndAdd<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>>(),
-      Row<&ListSubscriptions>(),
-      Row<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(),
-      Row<&DeleteSubscription>(),
-      Row<&StartBulk>(),
-      Row<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(),
-      Row<&ListOperations>(),
-      Row<&AskAndAdd<v1::CancelOperationRequest, v1::CancelOperationResponse>>(),
+      UnaryRow<&CreateRecurrence, true>(),
+      UnaryRow<&AskPage<v1::ListRecurrencesRequest, v1::ListRecurrencesResponse>>(),
+      UnaryRow<&ServerInfo>(),
+      UnaryRow<&Forecast>(),
+      UnaryRow<&AskAndAdd<v1::CreateTopicRequest, v1::CreateTopicResponse>>(),
+      UnaryRow<&AskAndAdd<v1::GetTopicRequest, v1::GetTopicResponse>>(),
+      UnaryRow<&ListTopics>(),
+      UnaryRow<&AskAndAdd<v1::UpdateTopicRequest, v1::UpdateTopicResponse>>(),
+      UnaryRow<&AskAndAdd<v1::PauseTopicRequest, v1::PauseTopicResponse>>(),
+      UnaryRow<&AskAndAdd<v1::ResumeTopicRequest, v1::ResumeTopicResponse>>(),
+      UnaryRow<&DeleteTopic>(),
+      UnaryRow<&AskAndAdd<v1::CreateSubscriptionRequest, v1::CreateSubscriptionResponse>>(),
+      UnaryRow<&AskAndAdd<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>>(),
+      UnaryRow<&ListSubscriptions>(),
+      UnaryRow<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(),
+      UnaryRow<&DeleteSubscription>(),
+      UnaryRow<&StartBulk>(),
+      UnaryRow<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(),
+      UnaryRow<&ListOperations>(),
+      UnaryRow<&AskAndAdd<v1::CancelOperationRequest, v1::CancelOperationResponse>>(),
   };
 }
 

@@ -118,7 +118,8 @@ absl::Status TopicAdmin::Create() {
   size_t count = 0;
   const rd_kafka_topic_result_t** const results =
       rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event->get()), &count);
-  if (count == 0) return absl::UnavailableError("Kafka's answer to the creation of a topic names no topic");
+  if (count == 0)
+    return absl::UnavailableError("Kafka's answer to the creation of a topic names no topic");
   const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[0]);
   const char* const text = rd_kafka_topic_result_error_string(results[0]);
   switch (error) {
@@ -152,7 +153,8 @@ absl::Status TopicAdmin::DescribeSettings(TopicFacts* facts) {
   size_t count = 0;
   const rd_kafka_ConfigResource_t** const found = rd_kafka_DescribeConfigs_result_resources(
       rd_kafka_event_DescribeConfigs_result(event->get()), &count);
-  if (count == 0) return absl::UnavailableError("Kafka's answer about the settings of a topic names no topic");
+  if (count == 0)
+    return absl::UnavailableError("Kafka's answer about the settings of a topic names no topic");
   const rd_kafka_resp_err_t error = rd_kafka_ConfigResource_error(found[0]);
   if (error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) return absl::NotFoundError("no topic");
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {

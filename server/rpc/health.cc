@@ -8,7 +8,6 @@
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::rpc {
 

@@ -12,7 +12,15 @@
 
 #include "server/metrics/rpc_stats.h"
 
+namespace google::protobuf {
+class MethodDescriptor;
+}
+
 namespace duetime::rpc {
+
+// The methods of the health service: the first names of metrics::RpcStats.
+inline constexpr metrics::RpcMethod kHealthCheck{0};
+inline constexpr metrics::RpcMethod kHealthWatch{1};
 
 class BidiStream;
 class CqWorker;
@@ -33,6 +41,8 @@ class WorkerApp {
 // A method with one request and one response.
 struct UnaryMethod {
   metrics::RpcMethod id = {};
+  // Null: of the health service.
+  const google::protobuf::MethodDescriptor* descriptor = nullptr;
   // Answers the call, now or later.
   void (*run)(WorkerApp& app, UnaryCall& call) = nullptr;
   // The number of requests that each worker posts. It covers the calls that can arrive between two
@@ -46,6 +56,7 @@ struct UnaryMethod {
 // A method with a stream of requests and a stream of responses.
 struct StreamMethod {
   metrics::RpcMethod id;
+  const google::protobuf::MethodDescriptor* descriptor;
   std::unique_ptr<BidiStream> (*make)(WorkerApp& app, CqWorker& worker);
 };
 

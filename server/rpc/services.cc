@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::rpc {
 
@@ -27,19 +26,20 @@ int RawService::Serve(const google::protobuf::MethodDescriptor& method, bool str
 
 Services::Services(const ServedMethods& served) : names_(served.services) {
   for (const std::string& name : names_) raw_.push_back(std::make_unique<RawService>(name));
-  for (const UnaryMethod& method : served.unary) Serve(method.id, false);
-  for (const StreamMethod& method : served.streams) Serve(method.id, true);
+  for (const UnaryMethod& method : served.unary) Serve(method.id, method.descriptor, false);
+  for (const StreamMethod& method : served.streams) Serve(method.id, method.descriptor, true);
 }
 
-void Services::Serve(metrics::RpcMethod method, bool streams) {
-  const google::protobuf::MethodDescriptor& descriptor = DescriptorOf(method);
+void Services::Serve(metrics::RpcMethod id, const google::protobuf::MethodDescriptor* method,
+                     bool streams) {
+  DT_CHECK(method != nullptr);
   const auto found = std::find_if(raw_.begin(), raw_.end(), [&](const auto& candidate) {
-    return candidate->full_name() == descriptor.service()->full_name();
+    return candidate->full_name() == method->service()->full_name();
   });
   DT_CHECK(found != raw_.end());
-  Served& entry = served_[static_cast<size_t>(method)];
+  Served& entry = served_[static_cast<size_t>(id)];
   DT_CHECK(entry.service == nullptr);
-  entry = {.service = found->get(), .index = (*found)->Serve(descriptor, streams)};
+  entry = {.service = found->get(), .index = (*found)->Serve(*method, streams)};
 }
 
 void Services::RequestUnary(metrics::RpcMethod method, grpc::ServerContext* context,

@@ -87,7 +87,7 @@ class Services {
     int index = 0;
   };
 
-  void Serve(metrics::RpcMethod method, bool streams);
+  void Serve(metrics::RpcMethod id, const google::protobuf::MethodDescriptor* method, bool streams);
 
   const std::vector<std::string> names_;
   std::vector<std::unique_ptr<RawService>> raw_;

@@ -9,7 +9,6 @@
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::rpc {
 
@@ -91,13 +90,13 @@ void UnaryCall::CountEnd(const absl::Status& status) {
 
 void UnaryCall::LogSlow(const absl::Status& status, uint64_t micros, uint64_t now_micros) {
   constexpr uint64_t kMicrosPerMs = 1'000;
-  const std::optional<std::string> line =
-      worker_->slow_log().Line({.method = NameOf(method_->id),
-                                .micros = micros,
-                                .code = status.code(),
-                                .principal = caller == nullptr ? "" : caller->principal(),
-                                .peer = PeerHost(*context_)},
-                               now_micros / kMicrosPerMs);
+  const std::optional<std::string> line = worker_->slow_log().Line(
+      {.method = worker_->state().stats->names[static_cast<size_t>(method_->id)].c_str(),
+       .micros = micros,
+       .code = status.code(),
+       .principal = caller == nullptr ? "" : caller->principal(),
+       .peer = PeerHost(*context_)},
+      now_micros / kMicrosPerMs);
   if (line.has_value()) spdlog::warn("{}", *line);
 }
 

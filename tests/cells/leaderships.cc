@@ -9,7 +9,7 @@
 namespace duetime::cells {
 namespace {
 
-// "... cell: b leads epoch 7"; see server/main_cell.cc.
+// "... cell: b leads epoch 7"; see server/daemon/cell.cc.
 constexpr char kLeads[] = " leads epoch ";
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kHeartbeatMs = 300;
 constexpr uint64_t kSuspectMs = 1'500;
-// As kBeginEvery in server/main_cell.cc.
+// As kBeginEvery in server/daemon/cell.cc.
 constexpr uint64_t kBeginEveryMs = 50;
 // Much shorter than in a daemon, so that a run sees many trims.
 constexpr uint64_t kTrimEveryMs = 250;
@@ -345,7 +345,7 @@ void CellHost::Meanwhile() {
   --depth_;
 }
 
-// As LeadsNoMore in server/main_serve.cc.
+// As LeadsNoMore in server/daemon/serve.cc.
 void CellHost::EndIfItLeadsNoMore() {
   if (serving_->MayServe()) served_ms_ = SteadyMs();
   if (SteadyMs() <= served_ms_ + kSuspectMs) return;
@@ -420,7 +420,7 @@ void CellHost::KeepLeading(Machine* machine) {
   if (!machine->leads) Run(machine);
 }
 
-// As Membership in server/main_cell.cc.
+// As Membership in server/daemon/cell.cc.
 void CellHost::Tend(Machine* machine) {
   const uint64_t now_ms = SteadyMs();
   if (now_ms >= machine->report_ms) {

@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 import tidy
 
 # The rooms that include gRPC. Their units hold nothing else, so that the others are read without its headers.
-EDGE = ("server/api/", "server/rpc/", "server/gateway/", "server/main", "client/")
+EDGE = ("server/api/", "server/rpc/", "server/gateway/", "server/daemon/", "client/")
 # The version whose findings the sources are free of: Debian 12 has it, Debian 13 does not.
 VERSION = 14
 # A unit that includes a source is no mistake here.

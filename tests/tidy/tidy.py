@@ -53,22 +53,8 @@ LAYERS = {
     "server/gateway": ["client", "server/api", "server/metrics", "server/rpc", "server/base", "storage", PROTO],
     "server/config": ["server/access", "server/api", "server/cell", "server/gateway", "server/rpc", "server/metrics",
                       "server/runtime", "server/base", "storage"],
-    "server/main.cc": MAIN + ["server/main_events.h", "server/main_gateway.h", "server/main_into_cell.h", "server/main_options.h",
-                              "server/main_serve.h"],
-    "server/main_cell.cc": MAIN + ["server/main_cell.h", "server/main_fetch.h"],
-    "server/main_cell.h": MAIN,
-    "server/main_serve.cc": MAIN + ["server/main_cell.h", "server/main_options.h", "server/main_serve.h"],
-    "server/main_serve.h": MAIN + ["server/main_events.h"],
-    "server/main_events.cc": MAIN + ["server/main_events.h"],
-    "server/main_events.h": MAIN,
-    "server/main_fetch.cc": MAIN + ["server/main_fetch.h", "server/main_options.h", "client"],
-    "server/main_fetch.h": MAIN,
-    "server/main_gateway.cc": MAIN + ["server/main_gateway.h", "server/main_options.h"],
-    "server/main_gateway.h": MAIN + ["server/main_events.h"],
-    "server/main_into_cell.cc": MAIN + ["server/main_cell.h", "server/main_into_cell.h", "server/main_options.h"],
-    "server/main_into_cell.h": MAIN,
-    "server/main_options.cc": MAIN + ["server/main_options.h"],
-    "server/main_options.h": MAIN,
+    "server/daemon": MAIN,
+    "server/daemon/fetch.cc": MAIN + ["server/daemon", "client"],
     "client": ["server/base", PROTO],
     "tests/support": ["server/base", "storage", "server", "client", PROTO],
     "tests/integration": ["client", "tests/support", PROTO],
@@ -84,9 +70,9 @@ LIBRARIES = [
     (r"rocksdb/", "RocksDB is named in storage/rocksdb_* only: use storage::MessageStore",
      ["storage/rocksdb_", "tests/crash/", "tests/bench/", "tests/unit/storage/"]),
     (r"storage/rocksdb_", "only main and tests name the RocksDB store: use storage::MessageStore",
-     ["storage/rocksdb_", "server/main", "tests/"]),
+     ["storage/rocksdb_", "server/daemon/", "tests/"]),
     (r"spdlog/", "a pure room does not log: return a Status or count it",
-     ["server/config/", "server/metrics/", "server/runtime/", "server/api/", "server/gateway/", "server/rpc/", "server/main",
+     ["server/config/", "server/metrics/", "server/runtime/", "server/api/", "server/gateway/", "server/rpc/", "server/daemon/",
       "tests/"]),
     (r"prometheus/", "metrics are exposed by server/metrics", ["server/metrics/", "tests/"]),
     (r"toml\+\+", "TOML files are read by server/config, server/access and the token file of client/cli",
@@ -97,7 +83,7 @@ LIBRARIES = [
     (r"nlohmann/", "JSON is for the command line tool, the logs and JWTs",
      ["client/cli/", "server/access/jwt_verifier.cc", "server/runtime/", "tests/"]),
     (r"absl/synchronization/", "the packaged absl::Mutex looks like a race to TSan: use server/base/mutex.h",
-     ["server/main.cc", "client/cli/main.cc", "tests/"]),  # There to switch its deadlock detector off.
+     ["server/daemon/main.cc", "client/cli/main.cc", "tests/"]),  # There to switch its deadlock detector off.
 ]
 
 # Calls that look harmless and are not. The text is matched against code without comments and string literals.
@@ -115,7 +101,7 @@ BANNED = [
     ("thread", r"\bstd::(jthread|async)\b|\bstd::thread\b(?!::hardware_concurrency)|\bpthread_create\b",
      "threads live in server/runtime, server/rpc and client: post a command to the shard",
      # A member that follows its cell has no shards yet.
-     ["server/main_cell.cc", "server/runtime/", "server/rpc/", "server/metrics/page_server.h", "server/metrics/page_server.cc",
+     ["server/daemon/cell.cc", "server/runtime/", "server/rpc/", "server/metrics/page_server.h", "server/metrics/page_server.cc",
       "client/", "tests/"]),
     ("cores", r"\bhardware_concurrency\b|\bget_nprocs|\b_SC_NPROCESSORS_", "base::UsableCores() knows the limits of a container",
      ["server/base/cores.cc", "tests/"]),
@@ -128,11 +114,11 @@ BANNED = [
      "take a seeded generator as an argument", ["client/", "storage/rocksdb_", "tests/"]),
     ("print", r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|putchar|fprintf)\s*\(",
      "log through spdlog, or return a Status",
-     ["client/cli/", "client/cpp/callback.h", "server/main.cc", "server/config/", "server/base/check.cc", "tests/"]),
+     ["client/cli/", "client/cpp/callback.h", "server/daemon/main.cc", "server/config/", "server/base/check.cc", "tests/"]),
     ("assert", r"(?<!static_)\bassert\s*\(|<cassert>|<assert\.h>", "use DT_CHECK, which stays on", []),
     ("exit", r"(?<![\w.>:])(std::)?(exit|_exit|quick_exit|abort)\s*\(",
      "return a Status to main; for what cannot happen, DT_CHECK",
-     ["server/base/check.cc", "server/main.cc", "client/cli/", "storage/", "tests/"]),
+     ["server/base/check.cc", "server/daemon/main.cc", "client/cli/", "storage/", "tests/"]),
     ("exception", r"\bthrow\b|\bcatch\s*\(", "return an absl::Status",
      ["server/access/policy_file.cc", "server/config/", "server/runtime/audit_log.cc", "client/cli/",
       "client/cpp/callback.h", "tests/"]),
@@ -374,7 +360,7 @@ def length(tree: Tree) -> Iterator[Finding]:
         count = text.count("\n")
         if path.endswith((*SOURCES, ".py", ".proto", ".sh")) and count > LINES_MAX:
             yield Finding(path, count, "length", f"{count} lines, at most {LINES_MAX}: find the second idea in it")
-        if path == "server/main.cc" and count >= MAIN_LINES_MAX:
+        if path == "server/daemon/main.cc" and count >= MAIN_LINES_MAX:
             yield Finding(path, count, "length", f"main has {count} lines: it only composes, move the rest to its room")
     for path, number, line in tree.lines(*SOURCES, ".py"):
         code = re.sub(r"\s*//.*", "", line) if path.endswith(SOURCES) else ""

@@ -11,11 +11,11 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/api/access/pending_count.h"
 #include "server/api/access/request_fields.h"
+#include "server/api/call_table.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/client_credentials.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 namespace {
@@ -60,7 +60,7 @@ class Auditor {
     if (!always_ && !IsRefusal(status)) return;
     runtime::AuditEntry entry;
     entry.peer = rpc::PeerHost(call_->server_context());
-    entry.method = rpc::NameOf(call_->method().id);
+    entry.method = NameOf(call_->method().id);
     if (call_->caller != nullptr) entry.principal = call_->caller->principal();
     if (call_->subject.has_value()) {
       entry.topic = call_->subject->topic;
@@ -89,7 +89,7 @@ rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
 
 bool IsAudited(const ServingContext& context, metrics::RpcMethod method) {
   if (context.audit == nullptr) return false;
-  const v1::CallAudit audit = rpc::CallOf(method).audit();
+  const v1::CallAudit audit = CallOf(method).audit();
   return audit == v1::CALL_AUDIT_ALWAYS ||
          (audit == v1::CALL_AUDIT_CANCELS && context.audit->cancels());
 }
@@ -287,7 +287,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
 
 absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
                        const google::protobuf::Message& request) {
-  if (call.subject.has_value()) call.subject = SubjectOf(request, rpc::CallOf(call.method().id));
+  if (call.subject.has_value()) call.subject = SubjectOf(request, CallOf(call.method().id));
   call.authorized = true;
   if (call.caller == nullptr) return absl::OkStatus();
   absl::Status status = CheckRights(worker.context(), call.caller, call.method().id, request);
@@ -299,7 +299,7 @@ absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
 absl::Status CheckRights(ServingContext& context, const CallerPtr& caller,
                          metrics::RpcMethod method, const google::protobuf::Message& request) {
   if (caller == nullptr) return absl::OkStatus();
-  const v1::Call& call = rpc::CallOf(method);
+  const v1::Call& call = CallOf(method);
   absl::Status status;
   if (call.rights().empty() && caller->identity().anonymous() &&
       !caller->AllowsSomewhere(Verb::kRead)) {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "server/api/access/authorization.h"
+#include "server/api/call_table.h"
 #include "server/rpc/client_credentials.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 
@@ -58,7 +58,7 @@ void StreamCaller::AuditEnd(metrics::RpcMethod method, const std::string& topic,
   runtime::AuditEntry entry;
   entry.peer = credentials_.peer;
   if (caller_ != nullptr) entry.principal = caller_->principal();
-  entry.method = rpc::NameOf(method);
+  entry.method = NameOf(method);
   entry.topic = topic;
   WriteAudit(*context_, status, std::move(entry));
 }

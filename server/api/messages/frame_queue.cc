@@ -118,8 +118,9 @@ size_t FrameQueue::Fill(base::Now now, v1::SubscribeResponse* response,
 }
 
 size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
-  // Confirmations take the room of deliveries, but it takes tens of thousands of them to fill a frame.
-  // The settlement of a token is its last request, and its confirmation overtakes no earlier one.
+  // Confirmations take the room of deliveries, but it takes tens of thousands of them to fill a
+  // frame. The settlement of a token is its last request, and its confirmation overtakes no earlier
+  // one.
   size_t bytes = MoveTokens(kFrameBytesMax, &begun_, response->mutable_begun());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
   bytes += MoveTokens(kFrameBytesMax - bytes, &settled_, response->mutable_settled());

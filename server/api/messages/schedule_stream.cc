@@ -6,11 +6,11 @@
 #include <variant>
 
 #include "server/api/access/authorization.h"
+#include "server/api/call_table.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 
@@ -19,13 +19,13 @@ void ScheduleStream::OnOpened() {
   absl::Status status = caller_.Open(*server_context());
   // A client without any right must not hold a stream until its first frame.
   if (status.ok()) {
-    status = CheckRights(context, caller_.caller(), rpc::MethodOf<v1::ScheduleStreamRequest>(),
+    status = CheckRights(context, caller_.caller(), MethodOf<v1::ScheduleStreamRequest>(),
                          v1::ScheduleStreamRequest::default_instance());
   }
   // Does not check the disk, which may recover while the stream lasts. Each frame checks it.
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
   if (!status.ok()) {
-    caller_.AuditEnd(rpc::MethodOf<v1::ScheduleStreamRequest>(), "", status);
+    caller_.AuditEnd(MethodOf<v1::ScheduleStreamRequest>(), "", status);
     return End(rpc::ToGrpcStatus(status));
   }
   status = Count(&context.schedule_streams, context.options.streams_max);
@@ -37,7 +37,7 @@ void ScheduleStream::OnOpened() {
 void ScheduleStream::OnMessage(grpc::ByteBuffer* buffer) {
   if (closing_.has_value()) return;
   if (absl::Status status = HandleFrame(buffer); !status.ok()) {
-    caller_.AuditEnd(rpc::MethodOf<v1::ScheduleStreamRequest>(), "", status);
+    caller_.AuditEnd(MethodOf<v1::ScheduleStreamRequest>(), "", status);
     Close(rpc::ToGrpcStatus(status));
   }
   Pump();
@@ -49,8 +49,8 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   v1::ScheduleStreamRequest* request = ApiWorker::Reused<v1::ScheduleStreamRequest>(bytes);
   absl::Status status = ParseBatch(context.options.limits, buffer, request);
   if (status.ok()) {
-    status = CheckRights(context, caller_.caller(), rpc::MethodOf<v1::ScheduleStreamRequest>(),
-                         *request);
+    status =
+        CheckRights(context, caller_.caller(), MethodOf<v1::ScheduleStreamRequest>(), *request);
   }
   if (!status.ok()) return status;
 
@@ -203,7 +203,7 @@ void ScheduleStream::OnServingState() {
 void ScheduleStream::OnSweep(base::Now now) {
   if (now.mono_ms >= close_by_mono_ms_) return End(*closing_);
   if (absl::Status status = caller_.Recheck(now); !status.ok() && !closing_.has_value()) {
-    caller_.AuditEnd(rpc::MethodOf<v1::ScheduleStreamRequest>(), "", status);
+    caller_.AuditEnd(MethodOf<v1::ScheduleStreamRequest>(), "", status);
     Close(rpc::ToGrpcStatus(status));
     Pump();
   }

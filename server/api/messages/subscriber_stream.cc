@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/api/access/authorization.h"
+#include "server/api/call_table.h"
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
@@ -17,7 +18,6 @@
 #include "server/protocol/stream_credit.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 
@@ -27,7 +27,7 @@ void SubscriberStream::OnOpened() {
   absl::Status status = caller_.Open(*server_context());
   // A client without any right must not hold a stream until its first request.
   if (status.ok()) {
-    status = CheckRights(context, caller_.caller(), rpc::MethodOf<v1::SubscribeRequest>(),
+    status = CheckRights(context, caller_.caller(), MethodOf<v1::SubscribeRequest>(),
                          v1::SubscribeRequest::default_instance());
   }
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
@@ -52,8 +52,8 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
     if (!request->has_start()) {
       return InvalidSubscribeError("start", "required in the first request");
     }
-    status = CheckRights(api_->context(), caller_.caller(), rpc::MethodOf<v1::SubscribeRequest>(),
-                         *request);
+    status =
+        CheckRights(api_->context(), caller_.caller(), MethodOf<v1::SubscribeRequest>(), *request);
     if (status.ok()) status = Start(request->start());
     if (!status.ok()) return status;
   } else if (request->has_start()) {
@@ -391,7 +391,7 @@ void SubscriberStream::OnSweep(base::Now now) {
 }
 
 void SubscriberStream::Fail(const absl::Status& status) {
-  caller_.AuditEnd(rpc::MethodOf<v1::SubscribeRequest>(), topic_, status);
+  caller_.AuditEnd(MethodOf<v1::SubscribeRequest>(), topic_, status);
   closed_by_server_ = true;
   End(rpc::ToGrpcStatus(status));
 }

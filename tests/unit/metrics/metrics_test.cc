@@ -212,7 +212,7 @@ TEST_F(MetricsTest, RpcCallsAreCountedByMethodAndCode) {
   EXPECT_THAT(text, HasSubstr("duetime_rpc_latency_seconds_count{method=\"Schedule\"} 2"));
   EXPECT_THAT(text,
               HasSubstr("duetime_rpc_latency_seconds_bucket{method=\"Schedule\",le=\"0.0001\"} 1"));
-  EXPECT_THAT(text, HasSubstr("duetime_rpc_in_flight{method=\"Get\"} 0"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_in_flight{method=\"Cancel\"} 0"));
 }
 
 TEST_F(MetricsTest, FlagsAreZeroOrOne) {

@@ -19,9 +19,9 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/api/access/authorization.h"
 #include "server/api/access/request_fields.h"
+#include "server/api/call_table.h"
 #include "server/api/unary.h"
 #include "server/gateway/unary.h"
-#include "server/rpc/rpc_method.h"
 
 namespace duetime::api {
 namespace {
@@ -52,11 +52,11 @@ bool LeadsToText(const Descriptor* type, const std::string& path) {
 // The name of a method of duetime.v1, and what it needs and does.
 std::vector<std::pair<const MethodDescriptor*, const v1::Call*>> Methods() {
   std::vector<std::pair<const MethodDescriptor*, const v1::Call*>> methods;
-  for (size_t i = 0; i < rpc::MethodNames().size(); ++i) {
+  for (size_t i = 0; i < api::MethodNames().size(); ++i) {
     const auto id = static_cast<metrics::RpcMethod>(i);
     if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
-    EXPECT_EQ(rpc::MethodOf(rpc::DescriptorOf(id).input_type()), id);
-    methods.emplace_back(&rpc::DescriptorOf(id), &rpc::CallOf(id));
+    EXPECT_EQ(api::MethodOf(api::DescriptorOf(id).input_type()), id);
+    methods.emplace_back(&api::DescriptorOf(id), &api::CallOf(id));
   }
   return methods;
 }
@@ -93,10 +93,11 @@ TEST(CallOptionsTest, EachVerbOfTheProtosIsOneOfTheRules) {
 TEST(CallOptionsTest, ServerAndGatewayHaveARowForEachUnaryMethod) {
   for (const auto& [method, call] : Methods()) {
     SCOPED_TRACE(method->name());
-    const metrics::RpcMethod id = rpc::MethodOf(method->input_type());
-    const auto rows = [id](std::span<const rpc::UnaryMethod> methods) {
-      return std::count_if(methods.begin(), methods.end(),
-                           [id](const rpc::UnaryMethod& row) { return row.id == id; });
+    const metrics::RpcMethod id = api::MethodOf(method->input_type());
+    const auto rows = [id, method = method](std::span<const rpc::UnaryMethod> methods) {
+      return std::count_if(methods.begin(), methods.end(), [&](const rpc::UnaryMethod& row) {
+        return row.id == id && row.descriptor == method;
+      });
     };
     EXPECT_EQ(rows(UnaryMethods()), method->client_streaming() ? 0 : 1);
     const bool none = method->client_streaming() || call->route() == v1::CALL_ROUTE_NONE;

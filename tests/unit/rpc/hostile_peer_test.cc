@@ -63,7 +63,7 @@ TEST_P(HostilePeerTest, EndlessCallsBeforeTheSettingsEndTheConnection) {
       Attack(kManyCalls, Begin(), [](uint32_t stream) { return test::Http2OpenCall(stream); });
   EXPECT_LT(sent, kManyCalls);
   EXPECT_EQ(stats_.connections_cut.load(), 1u);
-  EXPECT_LE(stats_.of(rpc::MethodOf<v1::ScheduleRequest>()).started.load(), 1'000u);
+  EXPECT_LE(stats_.of(api::MethodOf<v1::ScheduleRequest>()).started.load(), 1'000u);
   MustSchedule(NewMessage("t", "a healthy client"));
 }
 

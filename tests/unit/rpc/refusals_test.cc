@@ -168,7 +168,7 @@ TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
   std::thread client([this] {
     Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
   });
-  while (stats_.of(rpc::MethodOf<v1::StartBulkRequest>()).started.load() == 0)
+  while (stats_.of(api::MethodOf<v1::StartBulkRequest>()).started.load() == 0)
     std::this_thread::yield();
   // The server's only thread has sent the checks once it answers later calls.
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
@@ -385,7 +385,7 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
     EXPECT_TRUE(admin_->GetTopic(NewContext().get(), request, &response).ok());
   });
   gate->AwaitCounts();
-  metrics::RpcMethodStats& counted = stats_.of(rpc::MethodOf<v1::StartBulkRequest>());
+  metrics::RpcMethodStats& counted = stats_.of(api::MethodOf<v1::StartBulkRequest>());
   const auto context = NewContext();
   std::thread client([&] {
     v1::StartBulkRequest request = NewBulk("");

@@ -55,7 +55,7 @@ TEST_F(ScheduleStreamTest, AnswersFrameByFrameInOrder) {
   }
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_EQ(stats_.of(rpc::MethodOf<v1::ScheduleStreamRequest>()).ended[0].load(), 1u);
+  EXPECT_EQ(stats_.of(api::MethodOf<v1::ScheduleStreamRequest>()).ended[0].load(), 1u);
 }
 
 TEST_F(ScheduleStreamTest, ARefusedMessageDoesNotEndTheStream) {

@@ -22,9 +22,9 @@
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/api/call_table.h"
 #include "server/api/server.h"
 #include "server/base/mutex.h"
-#include "server/rpc/rpc_method.h"
 #include "server/runtime/backups.h"
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
@@ -288,7 +288,7 @@ class ServerTest : public ::testing::Test {
 
   test::TempDirectory directory_;
   JumpingClock clock_;
-  metrics::RpcStats stats_{rpc::MethodNames()};
+  metrics::RpcStats stats_{api::MethodNames()};
   std::unique_ptr<storage::MemoryDisk> disk_;
   std::unique_ptr<storage::MemoryStore> store_;
   std::unique_ptr<runtime::Backups> backups_;

@@ -209,7 +209,7 @@ TEST_F(SubscribeTest, WaitsForAStartAndNotForEver) {
   options.heartbeat_ms = 20;  // the server also checks its streams this often
   Start(options);
   TestSubscriber silent(messages_.get());
-  const metrics::RpcMethodStats& streams = stats_.of(rpc::MethodOf<v1::SubscribeRequest>());
+  const metrics::RpcMethodStats& streams = stats_.of(api::MethodOf<v1::SubscribeRequest>());
   while (streams.started.load() == 0) std::this_thread::yield();
   clock_.Jump(10'000);
   const grpc::Status status = silent.Finish();

@@ -362,7 +362,7 @@ TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   grpc::Status made;
   std::thread maker([&] { made = Create("t", "s"); });
   // There is one worker thread. Once it answers a later call, it has handled this one.
-  const auto& calls = stats_.of(rpc::MethodOf<v1::CreateSubscriptionRequest>());
+  const auto& calls = stats_.of(api::MethodOf<v1::CreateSubscriptionRequest>());
   while (calls.started.load() == 0) std::this_thread::yield();
   Health();
   // A deletion writes twice: at its start and at its end.
@@ -407,7 +407,7 @@ TEST_F(SubscriptionsTest, ATopicThatIsUsedWhileItIsDeletedIsThereAgain) {
     v1::PullResponse response;
     EXPECT_TRUE(messages_->Pull(NewContext().get(), request, &response).ok());
   });
-  const auto& calls = stats_.of(rpc::MethodOf<v1::PullRequest>());
+  const auto& calls = stats_.of(api::MethodOf<v1::PullRequest>());
   while (calls.started.load() == 0) std::this_thread::yield();
   Health();
   gate->HoldAppends(std::nullopt);

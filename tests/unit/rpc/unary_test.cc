@@ -274,8 +274,8 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   EXPECT_EQ(info.shards(), 1);
   EXPECT_EQ(info.counts().topics(), 1);
   EXPECT_EQ(info.limits().payload_bytes_max(), 1 << 20);
-  EXPECT_EQ(stats_.of(rpc::MethodOf<v1::GetRequest>()).started.load(), 4u);
-  EXPECT_EQ(stats_.of(rpc::MethodOf<v1::GetRequest>()).ended[5].load(), 1u);
+  EXPECT_EQ(stats_.of(api::MethodOf<v1::GetRequest>()).started.load(), 4u);
+  EXPECT_EQ(stats_.of(api::MethodOf<v1::GetRequest>()).ended[5].load(), 1u);
 }
 
 TEST_F(UnaryTest, ADueMessageSaysSo) {
@@ -466,7 +466,7 @@ TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
     v1::ScheduleResponse response;
     status = Schedule(NewMessage("t", "p", 1000), &response);
   });
-  const metrics::RpcMethodStats& calls = stats_.of(rpc::MethodOf<v1::ScheduleRequest>());
+  const metrics::RpcMethodStats& calls = stats_.of(api::MethodOf<v1::ScheduleRequest>());
   while (calls.started.load() == 0) std::this_thread::yield();
   server_->Shutdown(std::chrono::milliseconds(20));
   caller.join();

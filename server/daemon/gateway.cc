@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_gateway.h"
+#include "server/daemon/gateway.h"
 
 #include <chrono>
 #include <memory>
@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_join.h"
 
+#include "server/api/call_table.h"
 #include "server/config/knobs.h"
 #include "server/config/version.h"
+#include "server/daemon/options.h"
 #include "server/gateway/gateway.h"
-#include "server/main_options.h"
 #include "server/metrics/exporter.h"
-#include "server/rpc/rpc_method.h"
 #include "server/runtime/logging.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/signals.h"
@@ -76,7 +76,7 @@ config::ExitCode ServeGateway(const config::Loaded& loaded, const Invocation& in
   config::Config config = loaded.config;
   if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
-  metrics::RpcStats rpc_stats(rpc::MethodNames());
+  metrics::RpcStats rpc_stats(api::MethodNames());
   const auto gateway = gateway::Gateway::Create(OptionsOf(config), &clock, &rpc_stats);
   if (!gateway.ok()) return CannotListen(gateway.status());
   if (absl::Status status = (*gateway)->Listen(); !status.ok()) return CannotListen(status);

@@ -10,13 +10,11 @@
 #include "google/protobuf/descriptor.h"
 
 #include "duetime/v1/call.pb.h"
+#include "server/metrics/rpc_stats.h"
 
-namespace duetime::rpc {
+namespace duetime::api {
 
 using metrics::RpcMethod;
-
-inline constexpr RpcMethod kHealthCheck{0};
-inline constexpr RpcMethod kHealthWatch{1};
 
 // The names of all methods, as in the protos; those of the health service have the prefix "Health".
 std::vector<std::string> MethodNames();
@@ -36,4 +34,4 @@ RpcMethod MethodOf() {
   return method;
 }
 
-}  // namespace duetime::rpc
+}  // namespace duetime::api

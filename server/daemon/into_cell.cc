@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_into_cell.h"
+#include "server/daemon/into_cell.h"
 
 #include <filesystem>
 #include <memory>
@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/cell/prepare_log.h"
-#include "server/main_cell.h"
-#include "server/main_options.h"
+#include "server/daemon/cell.h"
+#include "server/daemon/options.h"
 #include "server/runtime/system_clock.h"
 #include "storage/rocksdb_store.h"
 #include "storage/witness.h"

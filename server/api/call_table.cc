@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/rpc_method.h"
+#include "server/api/call_table.h"
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/base/check.h"
 
-namespace duetime::rpc {
+namespace duetime::api {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -73,4 +73,4 @@ RpcMethod MethodOf(const Descriptor* request) {
   return found->second;
 }
 
-}  // namespace duetime::rpc
+}  // namespace duetime::api

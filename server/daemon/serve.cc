@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_serve.h"
+#include "server/daemon/serve.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,11 +7,11 @@
 #include <spdlog/spdlog.h>
 #include <utility>
 
+#include "server/api/call_table.h"
 #include "server/api/server.h"
-#include "server/main_cell.h"
-#include "server/main_options.h"
+#include "server/daemon/cell.h"
+#include "server/daemon/options.h"
 #include "server/metrics/exporter.h"
-#include "server/rpc/rpc_method.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
@@ -173,7 +173,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   config::Config config = loaded.config;
   if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
-  metrics::RpcStats rpc_stats(rpc::MethodNames());
+  metrics::RpcStats rpc_stats(api::MethodNames());
   Guarding guarding;
   cell::Roster roster(config.cell.cell_clock_difference_max_ms);
   if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);

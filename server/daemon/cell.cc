@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_cell.h"
+#include "server/daemon/cell.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@
 #include "server/base/mutex.h"
 #include "server/cell/leader_search.h"
 #include "server/cell/member.h"
-#include "server/main_fetch.h"
+#include "server/daemon/fetch.h"
 #include "storage/witness.h"
 
 namespace duetime {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_events.h"
+#include "server/daemon/events.h"
 
 #include <chrono>
 #include <signal.h>

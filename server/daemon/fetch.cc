@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_fetch.h"
+#include "server/daemon/fetch.h"
 
 #include <memory>
 #include <spdlog/spdlog.h>
@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 
 #include "client/cpp/admin_client.h"
-#include "server/main_options.h"
+#include "server/daemon/options.h"
 #include "storage/rocksdb_fetched.h"
 
 namespace duetime {

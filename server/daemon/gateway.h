@@ -5,7 +5,7 @@
 
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
-#include "server/main_events.h"
+#include "server/daemon/events.h"
 
 namespace duetime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/main_options.h"
+#include "server/daemon/options.h"
 
 #include <algorithm>
 #include <functional>
