@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: the answer of each call is lost once. The table of client/README.md says what a library then does."""
+"""Cases: the answer of each call is lost once. The option `repeat` of a call (call.proto) says what a library then does."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import Any, Callable
 from driver import CallError
 from harness import Client, World, Wrong, case, check, match, text
 
-README = os.path.join(os.path.dirname(__file__), "../../client/README.md")
+PROTOS = os.path.join(os.path.dirname(__file__), "../../proto/duetime/v1")
 HOUR = "3600s"
 DAILY = {"cron": "0 9 * * *", "time_zone": "Europe/Berlin"}
 
@@ -17,12 +17,14 @@ Check = Callable[[Client, str, dict[str, Any]], None]
 
 
 def read_table() -> dict[str, str]:
-    """The column "repeated" of each call: yes, no, or "without an etag"."""
-    with open(README, encoding="utf-8") as file:
-        rows = re.findall(r"^\| (`\w+`[^|]*) \| (yes|no|without an etag) \|", file.read(), re.MULTILINE)
-    named = [(name, repeated) for names, repeated in rows for name in re.findall(r"`(\w+)`", names)]
-    table = dict(named)
-    assert len(table) == len(named) > 30, "a call is in the table twice, or the table is not there"
+    """The option `repeat` of each unary call, as the protos have it: READ, SAFE, IF_NAMED, WITHOUT_ETAG or ONCE."""
+    table = {}
+    for name in ("messages", "admin"):
+        with open(os.path.join(PROTOS, f"{name}.proto"), encoding="utf-8") as file:
+            for method in re.finditer(r"^  rpc (\w+)\((stream )?.*?\brepeat: CALL_REPEAT_(\w+)", file.read(), re.MULTILINE | re.DOTALL):
+                if not method[2]:
+                    table[method[1]] = method[3]
+    assert len(table) > 30, "the protos have no such option"
     return table
 
 
@@ -186,7 +188,7 @@ def lose_answer(world: World, name: str) -> None:
     op = in_snake_case(rpc)
     topic = world.new_name()
     request = REQUESTS[name](world.client, topic)
-    repeated = TABLE[rpc] == "yes" or (TABLE[rpc] == "without an etag" and not request.get("etag"))
+    repeated = TABLE[rpc] in ("READ", "SAFE", "IF_NAMED") or (TABLE[rpc] == "WITHOUT_ETAG" and not request.get("etag"))
     relay = world.losing_relay()
     client = world.connect(relay.address, timeout_ms=30_000)
     relay.lose_next_answer()
