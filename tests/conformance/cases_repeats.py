@@ -21,7 +21,9 @@ def read_table() -> dict[str, str]:
     table = {}
     for name in ("messages", "admin"):
         with open(os.path.join(PROTOS, f"{name}.proto"), encoding="utf-8") as file:
-            for method in re.finditer(r"^  rpc (\w+)\((stream )?.*?\brepeat: CALL_REPEAT_(\w+)", file.read(), re.MULTILINE | re.DOTALL):
+            rows = re.finditer(r"^  rpc (\w+)\((stream )?.*?\brepeat: CALL_REPEAT_(\w+)", file.read(),
+                               re.MULTILINE | re.DOTALL)
+            for method in rows:
                 if not method[2]:
                     table[method[1]] = method[3]
     assert len(table) > 30, "the protos have no such option"
