@@ -51,17 +51,15 @@ class AdminClient::Impl {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (AdminStub::*method)(grpc::ClientContext*,
                                                                   const Request&, Response*),
-                                const Request& request,
-                                OnUnavailable on_unavailable = OnUnavailable::kRepeat) {
-    return caller_.Call(admin_.get(), method, request, on_unavailable);
+                                const Request& request) {
+    return caller_.Call(admin_.get(), method, request);
   }
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (MessagesStub::*method)(grpc::ClientContext*,
                                                                      const Request&, Response*),
-                                const Request& request,
-                                OnUnavailable on_unavailable = OnUnavailable::kRepeat) {
-    return caller_.Call(messages_.get(), method, request, on_unavailable);
+                                const Request& request) {
+    return caller_.Call(messages_.get(), method, request);
   }
 
  private:
@@ -100,7 +98,7 @@ absl::StatusOr<v1::Topic> AdminClient::UpdateTopic(const v1::UpdateTopicRequest&
 
 absl::StatusOr<v1::DeleteTopicResponse> AdminClient::DeleteTopic(
     const v1::DeleteTopicRequest& request) {
-  return impl_->Call(&AdminStub::DeleteTopic, request, OnUnavailable::kReturn);
+  return impl_->Call(&AdminStub::DeleteTopic, request);
 }
 
 absl::StatusOr<v1::Topic> AdminClient::PauseTopic(const v1::PauseTopicRequest& request) {
@@ -133,7 +131,7 @@ absl::StatusOr<v1::Subscription> AdminClient::UpdateSubscription(
 
 absl::StatusOr<v1::DeleteSubscriptionResponse> AdminClient::DeleteSubscription(
     const v1::DeleteSubscriptionRequest& request) {
-  return impl_->Call(&AdminStub::DeleteSubscription, request, OnUnavailable::kReturn);
+  return impl_->Call(&AdminStub::DeleteSubscription, request);
 }
 
 absl::StatusOr<v1::CheckAccessResponse> AdminClient::CheckAccess(
@@ -142,7 +140,7 @@ absl::StatusOr<v1::CheckAccessResponse> AdminClient::CheckAccess(
 }
 
 absl::StatusOr<v1::Backup> AdminClient::StartBackup(const v1::StartBackupRequest& request) {
-  auto response = impl_->Call(&AdminStub::StartBackup, request, OnUnavailable::kReturn);
+  auto response = impl_->Call(&AdminStub::StartBackup, request);
   if (!response.ok()) return response.status();
   return std::move(*response->mutable_backup());
 }
@@ -153,11 +151,11 @@ absl::StatusOr<v1::ReadBackupResponse> AdminClient::ReadBackup(
 }
 
 absl::StatusOr<v1::EndBackupResponse> AdminClient::EndBackup(const v1::EndBackupRequest& request) {
-  return impl_->Call(&AdminStub::EndBackup, request, OnUnavailable::kReturn);
+  return impl_->Call(&AdminStub::EndBackup, request);
 }
 
 absl::StatusOr<v1::HandOverResponse> AdminClient::HandOver(const v1::HandOverRequest& request) {
-  return impl_->Call(&AdminStub::HandOver, request, OnUnavailable::kReturn);
+  return impl_->Call(&AdminStub::HandOver, request);
 }
 
 absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastRequest& request) {
@@ -200,9 +198,7 @@ absl::StatusOr<v1::ListRecurrencesResponse> AdminClient::ListRecurrences(
 
 absl::StatusOr<v1::Recurrence> AdminClient::UpdateRecurrence(
     const v1::UpdateRecurrenceRequest& request) {
-  return RecurrenceIn(
-      impl_->Call(&MessagesStub::UpdateRecurrence, request,
-                  request.etag().empty() ? OnUnavailable::kRepeat : OnUnavailable::kReturn));
+  return RecurrenceIn(impl_->Call(&MessagesStub::UpdateRecurrence, request));
 }
 
 absl::StatusOr<v1::Recurrence> AdminClient::PauseRecurrence(
@@ -217,7 +213,7 @@ absl::StatusOr<v1::Recurrence> AdminClient::ResumeRecurrence(
 
 absl::StatusOr<v1::DeleteRecurrenceResponse> AdminClient::DeleteRecurrence(
     const v1::DeleteRecurrenceRequest& request) {
-  return impl_->Call(&MessagesStub::DeleteRecurrence, request, OnUnavailable::kReturn);
+  return impl_->Call(&MessagesStub::DeleteRecurrence, request);
 }
 
 absl::StatusOr<v1::PreviewRecurrenceResponse> AdminClient::PreviewRecurrence(

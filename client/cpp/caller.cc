@@ -8,6 +8,9 @@
 #include <thread>
 
 #include "client/cpp/error.h"
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/call.pb.h"
+#include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {
 namespace {
@@ -32,7 +35,38 @@ void Pause(grpc::Channel* channel, SteadyTime end) {
   std::this_thread::sleep_until(end);
 }
 
+v1::CallRepeat RepeatOf(const google::protobuf::Descriptor* request) {
+  for (const auto* file :
+       {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service(0)->method_count(); ++i) {
+      const auto* const method = file->service(0)->method(i);
+      if (method->input_type() == request) {
+        return method->options().GetExtension(v1::call).repeat();
+      }
+    }
+  }
+  return v1::CALL_REPEAT_UNSPECIFIED;
+}
+
+bool HasEtag(const google::protobuf::Message& request) {
+  const auto* const etag = request.GetDescriptor()->FindFieldByName("etag");
+  return etag != nullptr && !request.GetReflection()->GetString(request, etag).empty();
+}
+
 }  // namespace
+
+OnUnavailable RuleOf(const google::protobuf::Message& request) {
+  switch (RepeatOf(request.GetDescriptor())) {
+    case v1::CALL_REPEAT_READ:
+    case v1::CALL_REPEAT_SAFE:
+    case v1::CALL_REPEAT_IF_NAMED:
+      return OnUnavailable::kRepeat;
+    case v1::CALL_REPEAT_WITHOUT_ETAG:
+      return HasEtag(request) ? OnUnavailable::kReturn : OnUnavailable::kRepeat;
+    default:
+      return OnUnavailable::kReturn;
+  }
+}
 
 absl::Status Caller::Run(OnUnavailable on_unavailable,
                          const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
 
 #include "client/cpp/client_options.h"
 #include "client/cpp/retry_budget.h"
@@ -20,6 +21,10 @@ namespace duetime::client {
 // What a call does after UNAVAILABLE: repeat, or return because a repeat could do harm or give a
 // misleading answer.
 enum class OnUnavailable { kRepeat, kReturn };
+
+// The rule of the protos (call.proto) for the method with such requests. A request that the server
+// recognises by a name has one, unless the caller of the library forbids a repeat.
+OnUnavailable RuleOf(const google::protobuf::Message& request);
 
 // Makes calls and repeats them by the rules of ClientOptions. Holds no state of a call, but the
 // budget of repeats that the calls share. Thread-safe.
@@ -41,16 +46,16 @@ class Caller {
                    const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,
                    absl::Duration extra) const;
 
-  // As Run, for one method of a stub.
+  // As Run, for one method of a stub. Without `repeat` it makes one try.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-      const Request& request, OnUnavailable on_unavailable, int* tries = nullptr,
-      absl::Duration extra = absl::ZeroDuration()) const {
+      const Request& request, int* tries = nullptr, absl::Duration extra = absl::ZeroDuration(),
+      bool repeat = true) const {
     Response response;
     int tries_here = 0;
     const absl::Status status = Run(
-        on_unavailable,
+        repeat ? RuleOf(request) : OnUnavailable::kReturn,
         [&](grpc::ClientContext* context) { return (stub->*method)(context, request, &response); },
         tries == nullptr ? &tries_here : tries, extra);
     if (!status.ok()) return status;

@@ -23,9 +23,7 @@ void NameRequest(RandomId* ids, v1::ScheduleRequest* request) {
   }
 }
 
-OnUnavailable Rule(Repeat repeat) {
-  return repeat == Repeat::kNever ? OnUnavailable::kReturn : OnUnavailable::kRepeat;
-}
+bool MayRepeat(Repeat repeat) { return repeat != Repeat::kNever; }
 
 absl::Status WrongResultCount() {
   return absl::InternalError("the server answered a batch with another number of results");
@@ -76,8 +74,8 @@ absl::StatusOr<v1::ScheduleResponse> Client::Schedule(v1::ScheduleRequest reques
     RandomId ids;
     NameRequest(&ids, &request);
   }
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Schedule, request,
-                              Rule(repeat));
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Schedule, request, nullptr,
+                              absl::ZeroDuration(), MayRepeat(repeat));
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>> Client::ScheduleBatch(
@@ -94,7 +92,7 @@ absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>> Client::Schedu
     for (v1::ScheduleRequest& item : *request.mutable_messages()) NameRequest(&ids, &item);
   }
   auto response = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::ScheduleBatch,
-                                       request, Rule(repeat));
+                                       request, nullptr, absl::ZeroDuration(), MayRepeat(repeat));
   if (!response.ok()) return response.status();
   if (response->results_size() != request.messages_size()) return WrongResultCount();
   std::vector<absl::StatusOr<v1::ScheduleResponse>> results;
@@ -110,8 +108,8 @@ absl::StatusOr<CancelResult> Client::Cancel(const Target& target, bool stop_rede
   target.FillIn(&request);
   request.set_stop_redelivery(stop_redelivery);
   int tries = 0;
-  auto answer = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Cancel, request,
-                                     OnUnavailable::kRepeat, &tries);
+  auto answer =
+      impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Cancel, request, &tries);
   if (!answer.ok()) return answer.status();
   return CancelResult{.answer = *std::move(answer), .tried_before = tries > 1};
 }
@@ -125,8 +123,8 @@ absl::StatusOr<std::vector<absl::StatusOr<CancelResult>>> Client::CancelBatch(
     item->set_stop_redelivery(stop_redelivery);
   }
   int tries = 0;
-  auto response = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::CancelBatch, request,
-                                       OnUnavailable::kRepeat, &tries);
+  auto response =
+      impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::CancelBatch, request, &tries);
   if (!response.ok()) return response.status();
   if (static_cast<size_t>(response->results_size()) != targets.size()) return WrongResultCount();
   std::vector<absl::StatusOr<CancelResult>> results;
@@ -152,9 +150,7 @@ absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const Target& target, 
 }
 
 absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const v1::RescheduleRequest& request) {
-  return impl_->caller().Call(
-      impl_->messages(), &v1::Messages::Stub::Reschedule, request,
-      request.etag().empty() ? OnUnavailable::kRepeat : OnUnavailable::kReturn);
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Reschedule, request);
 }
 
 absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
@@ -165,8 +161,7 @@ absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
 }
 
 absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request) {
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request,
-                              OnUnavailable::kRepeat);
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request);
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {
@@ -176,34 +171,31 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Explain, request,
-                              OnUnavailable::kRepeat);
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Explain, request);
 }
 
 absl::StatusOr<v1::ListResponse> Client::List(const v1::ListRequest& request) {
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::List, request,
-                              OnUnavailable::kRepeat);
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::List, request);
 }
 
 absl::StatusOr<v1::PullResponse> Client::Pull(const v1::PullRequest& request) {
   const absl::Duration wait = std::max(FromProto(request.wait()), absl::ZeroDuration());
   v1::Messages::Stub* const stub =
       wait > absl::ZeroDuration() ? impl_->waiting_pulls() : impl_->messages();
-  return impl_->caller().Call(stub, &v1::Messages::Stub::Pull, request, OnUnavailable::kReturn,
-                              nullptr, wait);
+  return impl_->caller().Call(stub, &v1::Messages::Stub::Pull, request, nullptr, wait);
 }
 
 absl::StatusOr<SettleResult> Client::Settle(const v1::SettleRequest& request) {
   int tries = 0;
-  auto answer = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Settle, request,
-                                     OnUnavailable::kRepeat, &tries);
+  auto answer =
+      impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Settle, request, &tries);
   if (!answer.ok()) return answer.status();
   return SettleResult{.answer = *std::move(answer), .tried_before = tries > 1};
 }
 
 absl::StatusOr<v1::ServerInfoResponse> Client::ServerInfo() {
-  return impl_->caller().Call(impl_->admin(), &v1::Admin::Stub::ServerInfo, v1::ServerInfoRequest(),
-                              OnUnavailable::kRepeat);
+  return impl_->caller().Call(impl_->admin(), &v1::Admin::Stub::ServerInfo,
+                              v1::ServerInfoRequest());
 }
 
 }  // namespace duetime::client

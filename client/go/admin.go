@@ -44,7 +44,7 @@ func (c *Client) UpdateTopic(ctx context.Context, topic *pb.Topic, paths ...stri
 // that ends all of them, and returns the operation's name. When the operation is done, delete the topic again. The call
 // is not repeated: a repeat would answer NotFound although the first try deleted the topic.
 func (c *Client) DeleteTopic(ctx context.Context, name string, force bool) (operation string, err error) {
-	response, err := once(ctx, c.caller, c.admin.DeleteTopic, &pb.DeleteTopicRequest{Name: name, Force: force})
+	response, err := simple(ctx, c.caller, c.admin.DeleteTopic, &pb.DeleteTopicRequest{Name: name, Force: force})
 	return response.GetOperation(), err
 }
 
@@ -94,7 +94,7 @@ func (c *Client) UpdateSubscription(ctx context.Context, subscription *pb.Subscr
 // DeleteSubscription deletes a subscription. Its subscribers end with SUBSCRIPTION_NOT_FOUND. The call is not repeated,
 // as DeleteTopic.
 func (c *Client) DeleteSubscription(ctx context.Context, topic, name string) error {
-	_, err := once(ctx, c.caller, c.admin.DeleteSubscription, &pb.DeleteSubscriptionRequest{Topic: topic, Name: name})
+	_, err := simple(ctx, c.caller, c.admin.DeleteSubscription, &pb.DeleteSubscriptionRequest{Topic: topic, Name: name})
 	return err
 }
 
@@ -163,11 +163,7 @@ func (c *Client) ListRecurrences(request *pb.ListRecurrencesRequest) *Iterator[*
 // UpdateRecurrence changes the parts that the mask names. A call with an etag is not repeated, because the change of
 // the first try would look like another client's.
 func (c *Client) UpdateRecurrence(ctx context.Context, request *pb.UpdateRecurrenceRequest) (*pb.Recurrence, error) {
-	rule := repeatCall
-	if request.GetEtag() != "" {
-		rule = returnError
-	}
-	response, _, err := call(ctx, c.caller, rule, 0, c.messages.UpdateRecurrence, request)
+	response, err := simple(ctx, c.caller, c.messages.UpdateRecurrence, request)
 	return response.GetRecurrence(), err
 }
 
@@ -186,7 +182,7 @@ func (c *Client) ResumeRecurrence(ctx context.Context, name string) (*pb.Recurre
 // DeleteRecurrence deletes a recurrence. occurrenceCancelled is true if the call cancelled a pending occurrence. The
 // call is not repeated, as DeleteTopic.
 func (c *Client) DeleteRecurrence(ctx context.Context, name string) (occurrenceCancelled bool, err error) {
-	response, err := once(ctx, c.caller, c.messages.DeleteRecurrence, &pb.DeleteRecurrenceRequest{Name: name})
+	response, err := simple(ctx, c.caller, c.messages.DeleteRecurrence, &pb.DeleteRecurrenceRequest{Name: name})
 	return response.GetOccurrenceCancelled(), err
 }
 

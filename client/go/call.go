@@ -10,17 +10,39 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
-// onUnavailable says what a call does after Unavailable.
-type onUnavailable int
+// repeats is what the protos say of a repeat, by the type of a method's requests.
+var repeats = func() map[protoreflect.FullName]pb.CallRepeat {
+	rules := map[protoreflect.FullName]pb.CallRepeat{}
+	for _, file := range []protoreflect.FileDescriptor{pb.File_duetime_v1_messages_proto, pb.File_duetime_v1_admin_proto} {
+		methods := file.Services().Get(0).Methods()
+		for i := 0; i < methods.Len(); i++ {
+			options := proto.GetExtension(methods.Get(i).Options(), pb.E_Call).(*pb.Call)
+			rules[methods.Get(i).Input().FullName()] = options.GetRepeat()
+		}
+	}
+	return rules
+}()
 
-const (
-	// repeatCall makes the call again.
-	repeatCall onUnavailable = iota
-	// returnError returns, because a repeat could do harm or give a misleading answer.
-	returnError
-)
+// mayRepeat reports whether a call may be made again after Unavailable: whether a repeat neither does harm nor gives a
+// misleading answer.
+func mayRepeat(request proto.Message) bool {
+	switch repeats[request.ProtoReflect().Descriptor().FullName()] {
+	case pb.CallRepeat_CALL_REPEAT_READ, pb.CallRepeat_CALL_REPEAT_SAFE:
+		return true
+	case pb.CallRepeat_CALL_REPEAT_IF_NAMED:
+		return true // the client names it, unless its caller forbids a repeat
+	case pb.CallRepeat_CALL_REPEAT_WITHOUT_ETAG:
+		return request.(interface{ GetEtag() string }).GetEtag() == ""
+	default:
+		return false
+	}
+}
 
 // extraMax bounds what a call adds to its timeout, so that the sum does not overflow.
 const extraMax = 24 * time.Hour
@@ -32,16 +54,17 @@ type caller struct {
 }
 
 // call runs a method of a stub until it succeeds, fails with an error that forbids a repeat, or the time is over. The
-// timeout is that of the options plus extra. It returns the answer and the number of tries, without those that a standby
+// timeout is that of the options plus extra. Without repeat it makes one try. It returns the answer and the number of tries, without those that a standby
 // refused.
-func call[Request, Response any](ctx context.Context, c caller, rule onUnavailable, extra time.Duration,
-	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error), request *Request) (*Response, int, error) {
+func call[Request proto.Message, Response any](ctx context.Context, c caller, repeat bool, extra time.Duration,
+	method func(context.Context, Request, ...grpc.CallOption) (*Response, error), request Request) (*Response, int, error) {
 	if extra > extraMax {
 		extra = extraMax
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+extra)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
+	repeat = repeat && mayRepeat(request)
 	waits := newWaits(c.options.Backoff)
 	c.budget.onCall(time.Now())
 	tries, paid := 1, false // paid: this try took a token of the budget
@@ -56,7 +79,7 @@ func call[Request, Response any](ctx context.Context, c caller, rule onUnavailab
 		failure := c.options.errorOf(ctx, err)
 		standby := c.options.refusedByStandby(failure)
 		limit := c.options.AttemptsMax
-		if !standby && (failure.Code != codes.Unavailable || rule == returnError || (limit > 0 && tries >= limit)) {
+		if !standby && (failure.Code != codes.Unavailable || !repeat || (limit > 0 && tries >= limit)) {
 			return nil, tries, failure
 		}
 		for paid = false; ; {
@@ -93,17 +116,10 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// simple is call for methods that may be repeated and whose callers do not need the number of tries.
-func simple[Request, Response any](ctx context.Context, c caller,
-	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error), request *Request) (*Response, error) {
-	response, _, err := call(ctx, c, repeatCall, 0, method, request)
-	return response, err
-}
-
-// once is simple for methods that must not be repeated.
-func once[Request, Response any](ctx context.Context, c caller,
-	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error), request *Request) (*Response, error) {
-	response, _, err := call(ctx, c, returnError, 0, method, request)
+// simple is call for callers that do not need the number of tries.
+func simple[Request proto.Message, Response any](ctx context.Context, c caller,
+	method func(context.Context, Request, ...grpc.CallOption) (*Response, error), request Request) (*Response, error) {
+	response, _, err := call(ctx, c, true, 0, method, request)
 	return response, err
 }
 

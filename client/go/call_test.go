@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/duetime/duetime/client/go/duetimepb"
@@ -106,5 +107,25 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 	_, err := (&fakeServer{}).start(t).Schedule(ctx, Message{Topic: "t"})
 	if !errors.Is(err, context.Canceled) || status.Code(err) != codes.Canceled {
 		t.Fatal(err)
+	}
+}
+
+func TestEachMethodSaysWhetherItMayBeRepeated(t *testing.T) {
+	if len(repeats) < 40 {
+		t.Errorf("%d methods", len(repeats))
+	}
+	for request, rule := range repeats {
+		if rule == pb.CallRepeat_CALL_REPEAT_UNSPECIFIED {
+			t.Errorf("%s: no option", request)
+		}
+	}
+	for request, want := range map[proto.Message]bool{
+		&pb.GetRequest{}: true, &pb.CancelRequest{}: true, &pb.ScheduleRequest{}: true, &pb.PullRequest{}: false,
+		&pb.DeleteTopicRequest{}: false, &pb.RescheduleRequest{}: true, &pb.RescheduleRequest{Etag: "e"}: false,
+		&pb.UpdateRecurrenceRequest{Etag: "e"}: false, &pb.Message{}: false,
+	} {
+		if mayRepeat(request) != want {
+			t.Errorf("%T %v: %v", request, request, !want)
+		}
 	}
 }

@@ -99,15 +99,13 @@ func WithRepeat(repeat Repeat) ScheduleOption {
 	return func(options *scheduleOptions) { options.repeat = repeat }
 }
 
-func repeatOf(options []ScheduleOption) (Repeat, onUnavailable) {
+// repeatOf returns the chosen value, and whether the call may be repeated.
+func repeatOf(options []ScheduleOption) (Repeat, bool) {
 	var chosen scheduleOptions
 	for _, option := range options {
 		option(&chosen)
 	}
-	if chosen.repeat == RepeatNever {
-		return chosen.repeat, returnError
-	}
-	return chosen.repeat, repeatCall
+	return chosen.repeat, chosen.repeat != RepeatNever
 }
 
 // nameRequest gives the request an id, if it needs one. A request with validate_only changes nothing, so it needs none.
@@ -223,7 +221,7 @@ func cancelRequest(target Target, options []CancelOption) *pb.CancelRequest {
 
 // Cancel cancels a message. Every outcome is a result without an error; OUTCOME_NOT_FOUND is an outcome.
 func (c *Client) Cancel(ctx context.Context, target Target, options ...CancelOption) (*CancelResult, error) {
-	response, tries, err := call(ctx, c.caller, repeatCall, 0, c.messages.Cancel, cancelRequest(target, options))
+	response, tries, err := call(ctx, c.caller, true, 0, c.messages.Cancel, cancelRequest(target, options))
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +234,7 @@ func (c *Client) CancelBatch(ctx context.Context, targets []Target, options ...C
 	for _, target := range targets {
 		request.Cancels = append(request.Cancels, cancelRequest(target, options))
 	}
-	response, tries, err := call(ctx, c.caller, repeatCall, 0, c.messages.CancelBatch, request)
+	response, tries, err := call(ctx, c.caller, true, 0, c.messages.CancelBatch, request)
 	if err != nil {
 		return nil, err
 	}
@@ -275,9 +273,6 @@ func (c *Client) Reschedule(ctx context.Context, target Target, when When,
 	}
 	for _, option := range options {
 		option(request)
-	}
-	if request.Etag != "" {
-		return once(ctx, c.caller, c.messages.Reschedule, request)
 	}
 	return simple(ctx, c.caller, c.messages.Reschedule, request)
 }
@@ -334,7 +329,7 @@ func (c *Client) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullRes
 	} else {
 		wait = 0
 	}
-	response, _, err := call(ctx, c.caller, returnError, wait, messages.Pull, request)
+	response, _, err := call(ctx, c.caller, true, wait, messages.Pull, request)
 	return response, err
 }
 
@@ -348,7 +343,7 @@ type SettleResult struct {
 
 // Settle settles leases of Pull or of streams. The answer says which settlements took effect.
 func (c *Client) Settle(ctx context.Context, request *pb.SettleRequest) (*SettleResult, error) {
-	response, tries, err := call(ctx, c.caller, repeatCall, 0, c.messages.Settle, request)
+	response, tries, err := call(ctx, c.caller, true, 0, c.messages.Settle, request)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ const protobuf = require('protobufjs');
 const PROTOS = path.join(__dirname, '../../../proto');
 const SOURCES = path.join(__dirname, '../src');
 const OWN = fs.readdirSync(path.join(PROTOS, 'duetime/v1')).filter((name) => name.endsWith('.proto')).sort();
+const DESCRIPTOR = 'google/protobuf/descriptor.proto';
 const BIG_INTEGERS = new Set(['int64', 'uint64', 'sint64', 'fixed64', 'sfixed64']);
 const WELL_KNOWN = {
   '.google.protobuf.Timestamp': 'Date',
@@ -21,11 +22,17 @@ const WELL_KNOWN = {
 function load(files, options) {
   const root = new protobuf.Root();
   root.resolvePath = (_, target) => {
+    if (target === DESCRIPTOR) return require.resolve(`protobufjs/${DESCRIPTOR}`);
     if (protobuf.common.get(target)) return target;
     const found = [PROTOS, path.join(PROTOS, 'third_party')].map((folder) => path.join(folder, target)).find(fs.existsSync);
     return found ?? null;
   };
   root.loadSync(files, options).resolveAll();
+  // The library reads the options of methods as texts, and needs no types for them.
+  for (const namespace of ['google.protobuf', 'duetime.v1'].map((name) => root.lookup(name))) {
+    const ofOptions = namespace.nestedArray.filter((member) => /(descriptor|call)\.proto$/.test(member.filename));
+    ofOptions.forEach((member) => namespace.remove(member));
+  }
   return root;
 }
 

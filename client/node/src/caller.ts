@@ -35,9 +35,6 @@ export interface CallLimits {
   backoff?: BackoffOptions;
 }
 
-/** What a call does after UNAVAILABLE: try again, or fail because a repeat could do harm or give a misleading answer. */
-export type OnUnavailable = 'repeat' | 'fail';
-
 // gRPC's deadlines are Dates. A longer deadline would overflow the timer.
 const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 
@@ -59,19 +56,19 @@ export class Caller {
     return new Caller(connection, this.limits, this.budget);
   }
 
-  /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. */
+  /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. Without `repeat`, it makes one try. */
   async callAndCount<Name extends keyof Calls>(
     name: Name,
     request: object,
-    onUnavailable: OnUnavailable,
     options: CallOptions = {},
-    extraTime = 0,
+    { extraTime = 0, repeat = true } = {},
   ): Promise<{ response: Calls[Name]['response']; triedBefore: boolean }> {
     const timeout = Math.min((options.timeout ?? this.timeout) + extraTime, TIMEOUT_MAX);
     // A clock that no step of the wall clock moves.
     const deadline = performance.now() + timeout;
     const backoff = new Backoff(this.limits.backoff);
     const rpc = rpcOf(name);
+    const mayRepeat = repeat && allowsRepeat(rpc.repeat, request);
     const bytes = encodeRequest(rpc.request, request);
     if (!(timeout > 0)) throw new DuetimeError('DEADLINE_EXCEEDED', 'the deadline of the call is not in the future');
     this.budget.onCall();
@@ -94,7 +91,7 @@ export class Caller {
           await pause(LEADER_PAUSE);
           continue;
         }
-        if (error.code !== 'UNAVAILABLE' || onUnavailable === 'fail' || tries >= this.triesMax) throw error;
+        if (error.code !== 'UNAVAILABLE' || !mayRepeat || tries >= this.triesMax) throw error;
         while (!paid) {
           await pause(backoff.next(error.retryDelay));
           paid = this.budget.take(performance.now());
@@ -106,11 +103,10 @@ export class Caller {
   async call<Name extends keyof Calls>(
     name: Name,
     request: object,
-    onUnavailable: OnUnavailable,
     options?: CallOptions,
-    extraTime?: number,
+    more?: { extraTime?: number; repeat?: boolean },
   ): Promise<Calls[Name]['response']> {
-    return (await this.callAndCount(name, request, onUnavailable, options, extraTime)).response;
+    return (await this.callAndCount(name, request, options, more)).response;
   }
 
   private async tryOnce(path: string, request: Buffer, end: number, signal: AbortSignal | undefined): Promise<Buffer> {
@@ -132,4 +128,11 @@ export class Caller {
       signal?.addEventListener('abort', abort, { once: true });
     });
   }
+}
+
+// What the protos say: whether a repeat neither does harm nor gives a misleading answer.
+function allowsRepeat(rule: string, request: { etag?: string }): boolean {
+  if (rule === 'CALL_REPEAT_WITHOUT_ETAG') return !request.etag;
+  // The client names what the server recognises by a name, unless its caller forbids a repeat.
+  return ['CALL_REPEAT_READ', 'CALL_REPEAT_SAFE', 'CALL_REPEAT_IF_NAMED'].includes(rule);
 }

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 
-import { type CallLimits, type CallOptions, Caller, type OnUnavailable } from './caller';
+import { type CallLimits, type CallOptions, Caller } from './caller';
 import type { ServerOptions } from './channel';
 import { Connection } from './connection';
 import { DuetimeError, errorOfItem } from './errors';
@@ -98,7 +98,7 @@ export class Client {
    */
   schedule(message: NewMessage, options: ScheduleOptions = {}): Promise<types.ScheduleResponse> {
     const { repeat = 'safely' } = options;
-    return this.caller.call('Schedule', repeat === 'safely' ? withRequestId(message) : message, onUnavailable(repeat), options);
+    return this.caller.call('Schedule', repeat === 'safely' ? withRequestId(message) : message, options, { repeat: repeat !== 'never' });
   }
 
   /**
@@ -108,7 +108,7 @@ export class Client {
   async scheduleBatch(messages: readonly NewMessage[], options: ScheduleOptions = {}): Promise<ScheduleItemResult[]> {
     const { repeat = 'safely' } = options;
     const items = repeat === 'safely' ? messages.map(withRequestId) : messages;
-    const { results } = await this.caller.call('ScheduleBatch', { messages: items }, onUnavailable(repeat), options);
+    const { results } = await this.caller.call('ScheduleBatch', { messages: items }, options, { repeat: repeat !== 'never' });
     checkCount(results, messages);
     return results.map(responseOf);
   }
@@ -120,7 +120,7 @@ export class Client {
 
   /** Any outcome is an answer; NOT_FOUND is one. `stopRedelivery` also ends a message that was delivered and is not settled. */
   async cancel(target: Target & { stopRedelivery?: boolean }, options?: CallOptions): Promise<CancelResult> {
-    const { response, triedBefore } = await this.caller.callAndCount('Cancel', target, 'repeat', options);
+    const { response, triedBefore } = await this.caller.callAndCount('Cancel', target, options);
     return { ...response, triedBefore };
   }
 
@@ -129,7 +129,7 @@ export class Client {
     targets: readonly (Target & { stopRedelivery?: boolean })[],
     options?: CallOptions,
   ): Promise<(CancelResult | DuetimeError)[]> {
-    const { response, triedBefore } = await this.caller.callAndCount('CancelBatch', { cancels: targets }, 'repeat', options);
+    const { response, triedBefore } = await this.caller.callAndCount('CancelBatch', { cancels: targets }, options);
     checkCount(response.results, targets);
     return response.results.map(({ cancel, error }) => (cancel === undefined ? errorOfItem(error) : { ...cancel, triedBefore }));
   }
@@ -142,17 +142,17 @@ export class Client {
     request: Target & Input<Pick<types.RescheduleRequest, 'deliverTime' | 'delay' | 'civilTime' | 'etag'>>,
     options?: CallOptions,
   ): Promise<types.RescheduleResponse> {
-    return this.caller.call('Reschedule', request, request.etag ? 'fail' : 'repeat', options);
+    return this.caller.call('Reschedule', request, options);
   }
 
   /** Returns a pending message and its state in each subscription, or the record of an ended message. Otherwise NOT_FOUND. */
   get(request: Target & { view?: types.MessageView }, options?: CallOptions): Promise<types.GetResponse> {
-    return this.caller.call('Get', request, 'repeat', options);
+    return this.caller.call('Get', request, options);
   }
 
   /** Returns the history of a message and the causes of its lateness. NOT_FOUND as with `get`. */
   explain(target: Target, options?: CallOptions): Promise<types.ExplainResponse> {
-    return this.caller.call('Explain', target, 'repeat', options);
+    return this.caller.call('Explain', target, options);
   }
 
   /** The pending messages of a topic. */
@@ -167,7 +167,7 @@ export class Client {
   async pull(request: Input<types.PullRequest>, options?: CallOptions): Promise<types.Delivery[]> {
     const wait = Math.max(request.wait ?? 0, 0);
     const caller = wait > 0 ? this.callerOfPulls() : this.caller;
-    return (await caller.call('Pull', request, 'fail', options, wait)).deliveries;
+    return (await caller.call('Pull', request, options, { extraTime: wait })).deliveries;
   }
 
   private callerOfPulls(): Caller {
@@ -181,7 +181,7 @@ export class Client {
 
   /** Settles leases of `pull` or of streams. The answer says which settlements took effect. */
   async settle(request: Input<types.SettleRequest>, options?: CallOptions): Promise<SettleResult> {
-    const { response, triedBefore } = await this.caller.callAndCount('Settle', request, 'repeat', options);
+    const { response, triedBefore } = await this.caller.callAndCount('Settle', request, options);
     return { ...response, triedBefore };
   }
 
@@ -194,12 +194,12 @@ export class Client {
 
   /** Creates a recurrence and schedules its first occurrence. A repeat with the same content returns the existing recurrence. */
   async createRecurrence(request: Input<types.CreateRecurrenceRequest>, options?: CallOptions): Promise<types.Recurrence> {
-    return (await this.caller.call('CreateRecurrence', request, 'repeat', options)).recurrence!;
+    return (await this.caller.call('CreateRecurrence', request, options)).recurrence!;
   }
 
   /** Returns a recurrence, or throws NOT_FOUND. */
   async getRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
-    return (await this.caller.call('GetRecurrence', { name }, 'repeat', options)).recurrence!;
+    return (await this.caller.call('GetRecurrence', { name }, options)).recurrence!;
   }
 
   /** The recurrences, in the order of their names. */
@@ -209,22 +209,22 @@ export class Client {
 
   /** Changes the fields that `updateMask` names. Not tried again with an etag, as `reschedule`. */
   async updateRecurrence(request: Input<types.UpdateRecurrenceRequest>, options?: CallOptions): Promise<types.Recurrence> {
-    return (await this.caller.call('UpdateRecurrence', request, request.etag ? 'fail' : 'repeat', options)).recurrence!;
+    return (await this.caller.call('UpdateRecurrence', request, options)).recurrence!;
   }
 
   /** Stops the occurrences, and cancels the pending one if it was never delivered. */
   async pauseRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
-    return (await this.caller.call('PauseRecurrence', { name }, 'repeat', options)).recurrence!;
+    return (await this.caller.call('PauseRecurrence', { name }, options)).recurrence!;
   }
 
   /** Resumes a paused recurrence. Its `misfire` decides about the occurrences that the pause missed. */
   async resumeRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
-    return (await this.caller.call('ResumeRecurrence', { name }, 'repeat', options)).recurrence!;
+    return (await this.caller.call('ResumeRecurrence', { name }, options)).recurrence!;
   }
 
   /** Not tried again, because a repeat would answer NOT_FOUND although the first try deleted the recurrence. */
   deleteRecurrence(name: string, options?: CallOptions): Promise<types.DeleteRecurrenceResponse> {
-    return this.caller.call('DeleteRecurrence', { name }, 'fail', options);
+    return this.caller.call('DeleteRecurrence', { name }, options);
   }
 
   /** Returns the next occurrences of a schedule, or of an existing recurrence. */
@@ -232,19 +232,19 @@ export class Client {
     request: Input<types.PreviewRecurrenceRequest>,
     options?: CallOptions,
   ): Promise<types.PreviewRecurrenceResponseOccurrence[]> {
-    return (await this.caller.call('PreviewRecurrence', request, 'repeat', options)).occurrences;
+    return (await this.caller.call('PreviewRecurrence', request, options)).occurrences;
   }
 
   // ---- Topics
 
   /** Creates a topic. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
   async createTopic(topic: Input<types.Topic>, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('CreateTopic', { topic }, 'repeat', options)).topic!;
+    return (await this.caller.call('CreateTopic', { topic }, options)).topic!;
   }
 
   /** Returns the settings and the counts of a topic, or throws NOT_FOUND. */
   async getTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('GetTopic', { name }, 'repeat', options)).topic!;
+    return (await this.caller.call('GetTopic', { name }, options)).topic!;
   }
 
   /** The topics, in the byte order of their names. */
@@ -254,34 +254,34 @@ export class Client {
 
   /** Changes the fields that `updateMask` names, for example `['settings.max_pending']`. */
   async updateTopic(request: Input<types.UpdateTopicRequest>, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('UpdateTopic', request, 'repeat', options)).topic!;
+    return (await this.caller.call('UpdateTopic', request, options)).topic!;
   }
 
   /** Stops all deliveries of a topic. Messages are accepted and become due as before. */
   async pauseTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('PauseTopic', { name }, 'repeat', options)).topic!;
+    return (await this.caller.call('PauseTopic', { name }, options)).topic!;
   }
 
   /** Ends the pause of a topic. */
   async resumeTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('ResumeTopic', { name }, 'repeat', options)).topic!;
+    return (await this.caller.call('ResumeTopic', { name }, options)).topic!;
   }
 
   /** Not tried again, as `deleteRecurrence`. With `force` the answer names the operation that ends the topic's messages. */
   deleteTopic(request: Input<types.DeleteTopicRequest>, options?: CallOptions): Promise<types.DeleteTopicResponse> {
-    return this.caller.call('DeleteTopic', request, 'fail', options);
+    return this.caller.call('DeleteTopic', request, options);
   }
 
   // ---- Subscriptions
 
   /** Creates a subscription. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
   async createSubscription(request: Input<types.CreateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('CreateSubscription', request, 'repeat', options)).subscription!;
+    return (await this.caller.call('CreateSubscription', request, options)).subscription!;
   }
 
   /** Returns the settings and the counts of a subscription, or throws NOT_FOUND. */
   async getSubscription(request: Input<types.GetSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('GetSubscription', request, 'repeat', options)).subscription!;
+    return (await this.caller.call('GetSubscription', request, options)).subscription!;
   }
 
   /** The subscriptions of a topic, in the byte order of their names. */
@@ -291,19 +291,19 @@ export class Client {
 
   /** Changes the fields that `updateMask` names. To pause a subscription, update `settings.paused`. */
   async updateSubscription(request: Input<types.UpdateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('UpdateSubscription', request, 'repeat', options)).subscription!;
+    return (await this.caller.call('UpdateSubscription', request, options)).subscription!;
   }
 
   /** Not tried again, as `deleteRecurrence`. */
   async deleteSubscription(request: Input<types.DeleteSubscriptionRequest>, options?: CallOptions): Promise<void> {
-    await this.caller.call('DeleteSubscription', request, 'fail', options);
+    await this.caller.call('DeleteSubscription', request, options);
   }
 
   // ---- Forecasts, operations on many messages, the server
 
   /** Returns how many messages and bytes become due in each bucket of time. */
   forecast(request: Input<types.ForecastRequest>, options?: CallOptions): Promise<types.ForecastResponse> {
-    return this.caller.call('Forecast', request, 'repeat', options);
+    return this.caller.call('Forecast', request, options);
   }
 
   /**
@@ -312,12 +312,12 @@ export class Client {
    */
   async startBulk(request: Input<types.StartBulkRequest>, options?: CallOptions): Promise<types.Operation> {
     const named = request.name || request.dryRun ? request : { ...request, name: randomUUID() };
-    return (await this.caller.call('StartBulk', named, 'repeat', options)).operation!;
+    return (await this.caller.call('StartBulk', named, options)).operation!;
   }
 
   /** Returns an operation, or throws NOT_FOUND, also if it ended longer than a day ago. */
   async getOperation(name: string, options?: CallOptions): Promise<types.Operation> {
-    return (await this.caller.call('GetOperation', { name }, 'repeat', options)).operation!;
+    return (await this.caller.call('GetOperation', { name }, options)).operation!;
   }
 
   /** The operations, in the order of their names. */
@@ -327,12 +327,12 @@ export class Client {
 
   /** Stops an operation. Its changes so far stay. */
   async cancelOperation(name: string, options?: CallOptions): Promise<types.Operation> {
-    return (await this.caller.call('CancelOperation', { name }, 'repeat', options)).operation!;
+    return (await this.caller.call('CancelOperation', { name }, options)).operation!;
   }
 
   /** Returns the version, the state, the limits and the counts of the server. */
   serverInfo(options?: CallOptions): Promise<types.ServerInfoResponse> {
-    return this.caller.call('ServerInfo', {}, 'repeat', options);
+    return this.caller.call('ServerInfo', {}, options);
   }
 
   private listOf<Name extends ListCall, Item>(
@@ -342,7 +342,7 @@ export class Client {
     itemsOf: (response: types.Calls[Name]['response']) => Item[],
   ): List<Item> {
     const fetch = async (pageToken: string): Promise<{ items: Item[]; nextPageToken: string }> => {
-      const response = await this.caller.call(name, { ...request, pageToken }, 'repeat', options);
+      const response = await this.caller.call(name, { ...request, pageToken }, options);
       return { items: itemsOf(response), nextPageToken: response.nextPageToken };
     };
     return new List(fetch, (request as { pageToken?: string }).pageToken ?? '');
@@ -350,7 +350,3 @@ export class Client {
 }
 
 type ListCall = 'List' | 'ListTopics' | 'ListSubscriptions' | 'ListOperations' | 'ListRecurrences';
-
-function onUnavailable(repeat: ScheduleOptions['repeat']): OnUnavailable {
-  return repeat === 'never' ? 'fail' : 'repeat';
-}

@@ -205,6 +205,8 @@ export function codecOfName<T>(name: string): MessageCodec<T> {
 /** How to call an RPC. */
 export interface Rpc<Name extends keyof Calls> {
   path: string;
+  /** The option `repeat` of the method (call.proto). */
+  repeat: string;
   request: MessageCodec<Calls[Name]['request']>;
   response: MessageCodec<Calls[Name]['response']>;
 }
@@ -216,6 +218,7 @@ export function rpcOf<Name extends keyof Calls>(name: Name): Rpc<Name> {
   const method = rpcs.get(name)!;
   return {
     path: `/${method.parent!.fullName.slice(1)}/${name}`,
+    repeat: method.options!['(call).repeat'] as string,
     request: codecOf(method.resolvedRequestType!),
     response: codecOf(method.resolvedResponseType!),
   };

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { codecOfName, rpcOf } from '../src/codec';
 import type { Recurrence } from '../src';
+import protos from '../src/protos.json';
 
 test('a message survives the way to bytes and back', () => {
   const codec = codecOfName<Recurrence>('duetime.v1.Recurrence');
@@ -39,4 +40,10 @@ test('a wrong value is a TypeError that names the field', () => {
     [{ labels: { a: 1 } }, /labels\.a is no string/],
   ];
   for (const [message, error] of wrong) assert.throws(() => request.encode({ messages: [message] }), { name: 'TypeError', message: error });
+});
+
+test('each method says whether it may be repeated', () => {
+  const names = ['Messages', 'Admin'].flatMap((name) => Object.keys(protos.nested.duetime.nested.v1.nested[name as 'Admin'].methods));
+  assert.ok(names.length > 40);
+  for (const name of names) assert.match(rpcOf(name as 'Get').repeat, /^CALL_REPEAT_(READ|SAFE|IF_NAMED|WITHOUT_ETAG|ONCE)$/, name);
 });

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "client/cpp/caller.h"
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {
 namespace {
@@ -39,6 +41,17 @@ TEST(RetryBudgetTest, TokensComeWithCallsSecondsAndSuccess) {
     while (budget.Take(now)) ++tokens;
     EXPECT_EQ(tokens, test.want);
   }
+}
+
+TEST(RuleOfTest, TheProtosSayWhatMayBeRepeated) {
+  v1::RescheduleRequest reschedule;
+  EXPECT_EQ(RuleOf(reschedule), OnUnavailable::kRepeat);
+  reschedule.set_etag("e");
+  EXPECT_EQ(RuleOf(reschedule), OnUnavailable::kReturn);
+  EXPECT_EQ(RuleOf(v1::GetRequest()), OnUnavailable::kRepeat);
+  EXPECT_EQ(RuleOf(v1::ScheduleRequest()), OnUnavailable::kRepeat);
+  EXPECT_EQ(RuleOf(v1::PullRequest()), OnUnavailable::kReturn);
+  EXPECT_EQ(RuleOf(v1::DeleteTopicRequest()), OnUnavailable::kReturn);
 }
 
 class CallerBudgetTest : public testing::Test {

@@ -153,7 +153,7 @@ class AsyncClient:
         request = pb.RescheduleRequest(etag=etag)
         set_target(request, target)
         set_when(request, when)
-        return RescheduleResult(await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag))
+        return RescheduleResult(await self._call("Reschedule", request, pb.RescheduleResponse))
 
     async def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:
         """The state of a message; `full`: with payload and attributes."""
@@ -180,7 +180,7 @@ class AsyncClient:
         if wait > 0:
             connection.require_open()
             connection = self._waiting_pulls = self._waiting_pulls or Connection(self._options)
-        answer, _ = await connection.call("Pull", request, pb.PullResponse, repeat=False, extra=wait)
+        answer, _ = await connection.call("Pull", request, pb.PullResponse, extra=wait)
         return answer
 
     async def settle(self, request: pb.SettleRequest) -> SettleResult:
@@ -209,7 +209,7 @@ class AsyncClient:
     async def delete_topic(self, name: str, *, force: bool = False) -> str:
         """Deletes a topic; `force`: with its messages. Returns the name of the operation that purges them, or ""."""
         request = pb.DeleteTopicRequest(name=name, force=force)
-        return (await self._call("DeleteTopic", request, pb.DeleteTopicResponse, repeat=False)).operation
+        return (await self._call("DeleteTopic", request, pb.DeleteTopicResponse)).operation
 
     async def pause_topic(self, name: str) -> pb.Topic:
         return (await self._call("PauseTopic", pb.PauseTopicRequest(name=name), pb.PauseTopicResponse)).topic
@@ -235,7 +235,7 @@ class AsyncClient:
 
     async def delete_subscription(self, topic: str, name: str = "") -> None:
         request = pb.DeleteSubscriptionRequest(topic=topic, name=name)
-        await self._call("DeleteSubscription", request, pb.DeleteSubscriptionResponse, repeat=False)
+        await self._call("DeleteSubscription", request, pb.DeleteSubscriptionResponse)
 
     def list_subscriptions(self, request: pb.ListSubscriptionsRequest) -> AsyncIterator[pb.Subscription]:
         return self._items("ListSubscriptions", request, pb.ListSubscriptionsResponse, "subscriptions")
@@ -274,8 +274,7 @@ class AsyncClient:
     async def update_recurrence(self, request: pb.UpdateRecurrenceRequest) -> pb.Recurrence:
         """Changes a recurrence. With an etag the call is made once, as a reschedule."""
         require_type("UpdateRecurrence", request)
-        repeat = not request.etag
-        return (await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=repeat)).recurrence
+        return (await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse)).recurrence
 
     async def pause_recurrence(self, name: str) -> pb.Recurrence:
         return (await self._call("PauseRecurrence", pb.PauseRecurrenceRequest(name=name), pb.PauseRecurrenceResponse)).recurrence
@@ -287,7 +286,7 @@ class AsyncClient:
     async def delete_recurrence(self, name: str) -> bool:
         """Deletes a recurrence. True if its next occurrence was cancelled."""
         request = pb.DeleteRecurrenceRequest(name=name)
-        return (await self._call("DeleteRecurrence", request, pb.DeleteRecurrenceResponse, repeat=False)).occurrence_cancelled
+        return (await self._call("DeleteRecurrence", request, pb.DeleteRecurrenceResponse)).occurrence_cancelled
 
     async def preview_recurrence(self, request: pb.PreviewRecurrenceRequest) -> pb.PreviewRecurrenceResponse:
         return await self._call("PreviewRecurrence", request, pb.PreviewRecurrenceResponse)

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 
 from duetime import cell, errors, fork
 from duetime.retry_budget import RetryBudget
-from duetime.v1 import admin_pb2, messages_pb2
+from duetime.v1 import admin_pb2, call_pb2, messages_pb2
 
 _Response = TypeVar("_Response", bound=Message)
 
@@ -89,9 +89,9 @@ class Options:
     backoff: Backoff = Backoff()
 
 
-# Each method's path, and the classes of its request and response.
+# Each method's path, the classes of its request and response, and what the protos say of a repeat.
 _METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.input_type),
-                   message_factory.GetMessageClass(method.output_type))
+                   message_factory.GetMessageClass(method.output_type), method.GetOptions().Extensions[call_pb2.call].repeat)
             for service in (messages_pb2.DESCRIPTOR.services_by_name["Messages"],
                             admin_pb2.DESCRIPTOR.services_by_name["Admin"])
             for name, method in service.methods_by_name.items()}
@@ -148,7 +148,7 @@ class Connection:
     def stream(self, name: str) -> Any:
         """Opens a stream in both directions."""
         self.require_open()
-        path, _, response = _METHODS[name]
+        path, _, response, _ = _METHODS[name]
 
         def call(channel: grpc.aio.Channel) -> Any:
             return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
@@ -181,7 +181,7 @@ class Connection:
                 raise errors.DeadlineExceeded("no member of the cell led before the deadline") from None
         method = self._unary.get((channel, name))
         if method is None:
-            path, _, response = _METHODS[name]
+            path, _, response, _ = _METHODS[name]
             assert response is kind
             method = self._unary[channel, name] = channel.unary_unary(path, request_serializer=_serialize,
                                                                       response_deserializer=response.FromString)
@@ -221,7 +221,7 @@ class Connection:
                 took_token = False
                 await _pause(cell.LEADER_PAUSE, end, failure)
                 continue
-            if not repeat or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
+            if not (repeat and _may_repeat(name, request)) or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
                 raise failure
             await _pause(waits.next(failure.retry_delay), end, failure)
             while not self._budget.take(time.monotonic()):
@@ -248,6 +248,13 @@ async def _pause(wait: float, end: float, failure: errors.DuetimeError) -> None:
     if time.monotonic() + wait >= end:
         raise failure
     await asyncio.sleep(wait)
+
+
+def _may_repeat(name: str, request: Any) -> bool:
+    rule = _METHODS[name][3]
+    # The client names what the server recognises by a name, unless its caller forbids a repeat.
+    return rule in (call_pb2.CALL_REPEAT_READ, call_pb2.CALL_REPEAT_SAFE, call_pb2.CALL_REPEAT_IF_NAMED) or (
+        rule == call_pb2.CALL_REPEAT_WITHOUT_ETAG and not request.etag)
 
 
 def require_type(name: str, request: object) -> None:

@@ -2,7 +2,7 @@
 package io.github.duetime.client;
 
 import com.google.protobuf.FieldMask;
-import io.github.duetime.client.Caller.OnUnavailable;
+import com.google.protobuf.Message;
 import io.github.duetime.v1.AdminGrpc;
 import io.github.duetime.v1.CancelOperationRequest;
 import io.github.duetime.v1.CreateRecurrenceRequest;
@@ -93,7 +93,7 @@ public final class AdminClient {
    * Not tried again: a repeat would answer NOT_FOUND although the first try deleted the topic.
    */
   public DeleteTopicResponse deleteTopic(String name, boolean force) {
-    return callOnce(AdminGrpc.getDeleteTopicMethod(),
+    return call(AdminGrpc.getDeleteTopicMethod(),
         DeleteTopicRequest.newBuilder().setName(name).setForce(force).build());
   }
 
@@ -144,7 +144,7 @@ public final class AdminClient {
 
   /** Deletes a subscription. Not tried again, as {@link #deleteTopic}. */
   public void deleteSubscription(String topic, String name) {
-    callOnce(AdminGrpc.getDeleteSubscriptionMethod(),
+    call(AdminGrpc.getDeleteSubscriptionMethod(),
         DeleteSubscriptionRequest.newBuilder().setTopic(topic).setName(name).build());
   }
 
@@ -220,7 +220,7 @@ public final class AdminClient {
   public Recurrence updateRecurrence(UpdateRecurrenceRequest request) {
     return (request.getEtag().isEmpty()
         ? call(MessagesGrpc.getUpdateRecurrenceMethod(), request)
-        : callOnce(MessagesGrpc.getUpdateRecurrenceMethod(), request)).getRecurrence();
+        : call(MessagesGrpc.getUpdateRecurrenceMethod(), request)).getRecurrence();
   }
 
   /** Pauses a recurrence: it makes no more occurrences. */
@@ -237,7 +237,7 @@ public final class AdminClient {
 
   /** Deletes a recurrence. Not tried again, as {@link #deleteTopic}. */
   public DeleteRecurrenceResponse deleteRecurrence(String name) {
-    return callOnce(MessagesGrpc.getDeleteRecurrenceMethod(), DeleteRecurrenceRequest.newBuilder().setName(name).build());
+    return call(MessagesGrpc.getDeleteRecurrenceMethod(), DeleteRecurrenceRequest.newBuilder().setName(name).build());
   }
 
   /** Returns the times and numbers of the occurrences of a schedule. */
@@ -249,11 +249,7 @@ public final class AdminClient {
     return FieldMask.newBuilder().addAllPaths(List.of(paths)).build();
   }
 
-  private <Q, A> A call(MethodDescriptor<Q, A> method, Q request) {
-    return Caller.await(caller.call(method, request, OnUnavailable.REPEAT, Duration.ZERO, (answer, tries) -> answer));
-  }
-
-  private <Q, A> A callOnce(MethodDescriptor<Q, A> method, Q request) {
-    return Caller.await(caller.call(method, request, OnUnavailable.RETURN, Duration.ZERO, (answer, tries) -> answer));
+  private <Q extends Message, A> A call(MethodDescriptor<Q, A> method, Q request) {
+    return Caller.await(caller.call(method, request, true, Duration.ZERO, (answer, tries) -> answer));
   }
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
+import com.google.protobuf.Message;
+import io.github.duetime.v1.CallProto;
+import io.github.duetime.v1.CallRepeat;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import io.grpc.protobuf.ProtoMethodDescriptorSupplier;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
@@ -15,14 +19,6 @@ import java.util.concurrent.TimeUnit;
 
 /** Makes unary calls with the deadline, the retries and the errors that this library promises. Thread-safe. */
 final class Caller {
-  /**
-   * What a call does after UNAVAILABLE: repeat, or return because a repeat could do harm or give a misleading answer.
-   */
-  enum OnUnavailable {
-    REPEAT,
-    RETURN
-  }
-
   /** Makes the result of a call from its answer and the number of its tries, without those that a standby refused. */
   interface ResultOf<A, T> {
     T make(A answer, int tries);
@@ -49,21 +45,40 @@ final class Caller {
 
   /**
    * Makes the call, and repeats it until it succeeds, fails with an error that forbids a repeat, or the deadline passes.
-   * The deadline is that of the options plus {@code extra}. To cancel the future cancels the call.
+   * The deadline is that of the options plus {@code extra}. Without {@code repeat} it makes one try. To cancel the future cancels the call.
    */
-  <Q, A, T> CompletableFuture<T> call(
-      MethodDescriptor<Q, A> method, Q request, OnUnavailable rule, Duration extra, ResultOf<A, T> result) {
+  <Q extends Message, A, T> CompletableFuture<T> call(
+      MethodDescriptor<Q, A> method, Q request, boolean repeat, Duration extra, ResultOf<A, T> result) {
     // gRPC's answer would depend on a race between its timer and the connection.
     if (options.deadline().compareTo(Duration.ZERO) <= 0) {
       return CompletableFuture.failedFuture(DuetimeException.of(
           Status.Code.DEADLINE_EXCEEDED, "the deadline of the call is not in the future"));
     }
     long end = System.nanoTime() + Times.nanos(options.deadline().plus(extra));
-    Run<Q, A, T> run = new Run<>(method, request, rule, end, result);
+    Run<Q, A, T> run = new Run<>(method, request, repeat && mayRepeat(method, request), end, result);
     budget.onCall();
     run.start();
     run.future.whenComplete((value, error) -> run.cancelIfCancelled());
     return run.future;
+  }
+
+  static CallRepeat repeatOf(MethodDescriptor<?, ?> method) {
+    ProtoMethodDescriptorSupplier descriptor = (ProtoMethodDescriptorSupplier) method.getSchemaDescriptor();
+    return descriptor.getMethodDescriptor().getOptions().getExtension(CallProto.call).getRepeat();
+  }
+
+  /** What the protos (call.proto) say: whether a repeat neither does harm nor gives a misleading answer. */
+  static boolean mayRepeat(MethodDescriptor<?, ?> method, Message request) {
+    switch (repeatOf(method)) {
+      case CALL_REPEAT_READ:
+      case CALL_REPEAT_SAFE:
+      case CALL_REPEAT_IF_NAMED: // the client names it, unless its caller forbids a repeat
+        return true;
+      case CALL_REPEAT_WITHOUT_ETAG:
+        return request.getField(request.getDescriptorForType().findFieldByName("etag")).equals("");
+      default:
+        return false;
+    }
   }
 
   /** Waits for the result of a call. Throws its error with the stack of this thread. */
@@ -84,7 +99,7 @@ final class Caller {
     final CompletableFuture<T> future = new CompletableFuture<>();
     private final MethodDescriptor<Q, A> method;
     private final Q request;
-    private final OnUnavailable rule;
+    private final boolean mayRepeat;
     private final long end;
     private final ResultOf<A, T> result;
     private final Backoff backoff = new Backoff(options.backoff(), ThreadLocalRandom.current());
@@ -93,10 +108,10 @@ final class Caller {
     private boolean paid;
     private volatile ClientCall<Q, A> current;
 
-    Run(MethodDescriptor<Q, A> method, Q request, OnUnavailable rule, long end, ResultOf<A, T> result) {
+    Run(MethodDescriptor<Q, A> method, Q request, boolean mayRepeat, long end, ResultOf<A, T> result) {
       this.method = method;
       this.request = request;
-      this.rule = rule;
+      this.mayRepeat = mayRepeat;
       this.end = end;
       this.result = result;
     }
@@ -121,7 +136,7 @@ final class Caller {
       if (connection.refusedByStandby(error)) {
         tries--;
         repeat(error, Cell.PAUSE_NANOS, true);
-      } else if (error instanceof DuetimeException.Unavailable && rule == OnUnavailable.REPEAT
+      } else if (error instanceof DuetimeException.Unavailable && mayRepeat
           && (options.attemptsMax() <= 0 || tries < options.attemptsMax())) {
         repeat(error, nextWait(error), false);
       } else {

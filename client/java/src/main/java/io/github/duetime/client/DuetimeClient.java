@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
-import io.github.duetime.client.Caller.OnUnavailable;
 import io.github.duetime.v1.AdminGrpc;
 import io.github.duetime.v1.CancelBatchRequest;
 import io.github.duetime.v1.CancelBatchResponse;
@@ -133,7 +132,7 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #schedule(NewMessage, Repeat)}. */
   public CompletableFuture<ScheduleResponse> scheduleAsync(NewMessage message, Repeat repeat) {
-    return caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), rule(repeat), Duration.ZERO,
+    return caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), repeat != Repeat.NEVER, Duration.ZERO,
         (answer, tries) -> answer);
   }
 
@@ -154,7 +153,7 @@ public final class DuetimeClient implements AutoCloseable {
   public CompletableFuture<List<ItemResult<ScheduleResponse>>> scheduleBatchAsync(List<NewMessage> messages, Repeat repeat) {
     ScheduleBatchRequest.Builder request = ScheduleBatchRequest.newBuilder();
     for (NewMessage message : messages) request.addMessages(named(message.toProto(), repeat));
-    return caller.call(MessagesGrpc.getScheduleBatchMethod(), request.build(), rule(repeat), Duration.ZERO,
+    return caller.call(MessagesGrpc.getScheduleBatchMethod(), request.build(), repeat != Repeat.NEVER, Duration.ZERO,
         (ScheduleBatchResponse answer, int tries) -> {
           checkCount(answer.getResultsCount(), messages.size());
           return answer.getResultsList().stream().map(DuetimeClient::resultOf).toList();
@@ -186,7 +185,7 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #cancel(Target, boolean)}. */
   public CompletableFuture<CancelResult> cancelAsync(Target target, boolean stopRedelivery) {
-    return caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), OnUnavailable.REPEAT,
+    return caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), true,
         Duration.ZERO, (CancelResponse answer, int tries) -> new CancelResult(answer, tries > 1));
   }
 
@@ -199,7 +198,7 @@ public final class DuetimeClient implements AutoCloseable {
   public CompletableFuture<List<ItemResult<CancelResult>>> cancelBatchAsync(List<Target> targets, boolean stopRedelivery) {
     CancelBatchRequest.Builder request = CancelBatchRequest.newBuilder();
     for (Target target : targets) request.addCancels(cancelRequest(target, stopRedelivery));
-    return caller.call(MessagesGrpc.getCancelBatchMethod(), request.build(), OnUnavailable.REPEAT, Duration.ZERO,
+    return caller.call(MessagesGrpc.getCancelBatchMethod(), request.build(), true, Duration.ZERO,
         (CancelBatchResponse answer, int tries) -> {
           checkCount(answer.getResultsCount(), targets.size());
           List<ItemResult<CancelResult>> results = new ArrayList<>(targets.size());
@@ -230,8 +229,7 @@ public final class DuetimeClient implements AutoCloseable {
     RescheduleRequest.Builder request = RescheduleRequest.newBuilder().setEtag(etag);
     Requests.fill(target, request::setMessageId, request::setKey);
     Requests.fill(when, request::setDelay, request::setDeliverTime, request::setCivilTime);
-    return plain(MessagesGrpc.getRescheduleMethod(), request.build(),
-        etag.isEmpty() ? OnUnavailable.REPEAT : OnUnavailable.RETURN);
+    return plain(MessagesGrpc.getRescheduleMethod(), request.build());
   }
 
   /** Returns a pending message and its state in each subscription, or the record of an ended message; without payload. */
@@ -248,7 +246,7 @@ public final class DuetimeClient implements AutoCloseable {
   public CompletableFuture<GetResponse> getAsync(Target target, MessageView view) {
     GetRequest.Builder request = GetRequest.newBuilder().setView(view);
     Requests.fill(target, request::setMessageId, request::setKey);
-    return plain(MessagesGrpc.getGetMethod(), request.build(), OnUnavailable.REPEAT);
+    return plain(MessagesGrpc.getGetMethod(), request.build());
   }
 
   /** Returns the history of a message and the causes of its lateness. */
@@ -260,7 +258,7 @@ public final class DuetimeClient implements AutoCloseable {
   public CompletableFuture<ExplainResponse> explainAsync(Target target) {
     ExplainRequest.Builder request = ExplainRequest.newBuilder();
     Requests.fill(target, request::setMessageId, request::setKey);
-    return plain(MessagesGrpc.getExplainMethod(), request.build(), OnUnavailable.REPEAT);
+    return plain(MessagesGrpc.getExplainMethod(), request.build());
   }
 
   /** Lists the pending messages of a topic, without payloads. */
@@ -272,7 +270,7 @@ public final class DuetimeClient implements AutoCloseable {
   public PagedList<Message> list(ListRequest request) {
     return new PagedList<>(token -> {
       ListResponse page = Caller.await(plain(MessagesGrpc.getListMethod(),
-          token.isEmpty() ? request : request.toBuilder().setPageToken(token).build(), OnUnavailable.REPEAT));
+          token.isEmpty() ? request : request.toBuilder().setPageToken(token).build()));
       return new PagedList.Page<>(page.getMessagesList(), page.getNextPageToken());
     });
   }
@@ -292,7 +290,7 @@ public final class DuetimeClient implements AutoCloseable {
   public CompletableFuture<PullResponse> pullAsync(PullRequest request) {
     Duration wait = Times.clamp(Times.fromProto(request.getWait()), Duration.ZERO, Times.MAX);
     Caller over = wait.isZero() ? caller : callerOfPulls();
-    return over.call(MessagesGrpc.getPullMethod(), request, OnUnavailable.RETURN, wait, (answer, tries) -> answer);
+    return over.call(MessagesGrpc.getPullMethod(), request, true, wait, (answer, tries) -> answer);
   }
 
   /** Settles leases of pulls or of streams. The answer says which settlements took effect. */
@@ -302,7 +300,7 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #settle(SettleRequest)}. */
   public CompletableFuture<SettleResult> settleAsync(SettleRequest request) {
-    return caller.call(MessagesGrpc.getSettleMethod(), request, OnUnavailable.REPEAT, Duration.ZERO,
+    return caller.call(MessagesGrpc.getSettleMethod(), request, true, Duration.ZERO,
         (SettleResponse answer, int tries) -> new SettleResult(answer, tries > 1));
   }
 
@@ -314,17 +312,13 @@ public final class DuetimeClient implements AutoCloseable {
   /** Returns the version, state, counts and limits of the server. */
   public ServerInfoResponse serverInfo() {
     return Caller.await(
-        plain(AdminGrpc.getServerInfoMethod(), ServerInfoRequest.getDefaultInstance(), OnUnavailable.REPEAT));
+        plain(AdminGrpc.getServerInfoMethod(), ServerInfoRequest.getDefaultInstance()));
   }
 
   // ---- Requests and results
 
-  private <Q, A> CompletableFuture<A> plain(MethodDescriptor<Q, A> method, Q request, OnUnavailable rule) {
-    return caller.call(method, request, rule, Duration.ZERO, (answer, tries) -> answer);
-  }
-
-  private static OnUnavailable rule(Repeat repeat) {
-    return repeat == Repeat.NEVER ? OnUnavailable.RETURN : OnUnavailable.REPEAT;
+  private <Q extends com.google.protobuf.Message, A> CompletableFuture<A> plain(MethodDescriptor<Q, A> method, Q request) {
+    return caller.call(method, request, true, Duration.ZERO, (answer, tries) -> answer);
   }
 
   /** Gives the request an id if it needs one. With validate_only it changes nothing, so a repeat needs no id. */

@@ -2,7 +2,15 @@
 package io.github.duetime.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.duetime.v1.AdminGrpc;
+import io.github.duetime.v1.CallRepeat;
+import io.github.duetime.v1.MessagesGrpc;
+import io.github.duetime.v1.PullRequest;
+import io.github.duetime.v1.RescheduleRequest;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -40,5 +48,19 @@ class RetryBudgetTest {
     budget.onCall();
     budget.giveBack();
     assertEquals(100, drain(budget, 3600 * SECOND));
+  }
+
+  @Test
+  void eachMethodSaysWhetherItMayBeRepeated() {
+    for (io.grpc.ServiceDescriptor service : new io.grpc.ServiceDescriptor[] {
+        MessagesGrpc.getServiceDescriptor(), AdminGrpc.getServiceDescriptor()}) {
+      for (io.grpc.MethodDescriptor<?, ?> method : service.getMethods()) {
+        assertNotEquals(CallRepeat.CALL_REPEAT_UNSPECIFIED, Caller.repeatOf(method), method.getFullMethodName());
+      }
+    }
+    RescheduleRequest plain = RescheduleRequest.getDefaultInstance();
+    assertTrue(Caller.mayRepeat(MessagesGrpc.getRescheduleMethod(), plain));
+    assertFalse(Caller.mayRepeat(MessagesGrpc.getRescheduleMethod(), plain.toBuilder().setEtag("e").build()));
+    assertFalse(Caller.mayRepeat(MessagesGrpc.getPullMethod(), PullRequest.getDefaultInstance()));
   }
 }
