@@ -196,6 +196,7 @@ class Connection:
         if self.options.timeout <= timedelta(0):
             raise errors.DeadlineExceeded("the timeout of the call is not positive")
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
+        may_repeat = repeat and _may_repeat(name, request)
         waits = Waits(self.options.backoff)
         tries = 0
         took_token = False
@@ -221,7 +222,7 @@ class Connection:
                 took_token = False
                 await _pause(cell.LEADER_PAUSE, end, failure)
                 continue
-            if not (repeat and _may_repeat(name, request)) or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
+            if not may_repeat or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
                 raise failure
             await _pause(waits.next(failure.retry_delay), end, failure)
             while not self._budget.take(time.monotonic()):
