@@ -89,9 +89,14 @@ class Options:
     backoff: Backoff = Backoff()
 
 
+def _repeat_of(method: Any) -> call_pb2.CallRepeat:
+    repeat: call_pb2.CallRepeat = method.GetOptions().Extensions[call_pb2.call].repeat
+    return repeat
+
+
 # Each method's path, the classes of its request and response, and what the protos say of a repeat.
 _METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.input_type),
-                   message_factory.GetMessageClass(method.output_type), method.GetOptions().Extensions[call_pb2.call].repeat)
+                   message_factory.GetMessageClass(method.output_type), _repeat_of(method))
             for service in (messages_pb2.DESCRIPTOR.services_by_name["Messages"],
                             admin_pb2.DESCRIPTOR.services_by_name["Admin"])
             for name, method in service.methods_by_name.items()}
