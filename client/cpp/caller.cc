@@ -20,6 +20,9 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 // The longest wait for another member of a cell to lead, which takes a second or two.
 constexpr absl::Duration kWaitForLeaderMax = absl::Milliseconds(500);
+// The least wait of a call. Instead of a wait that would pass its deadline, it waits half of the
+// time that is left, down to this.
+constexpr absl::Duration kLastWaitMin = absl::Milliseconds(50);
 // The longest deadline, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kDeadlineMax = absl::Hours(24 * 365);
 
@@ -103,8 +106,12 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
     }
     // Without a token the call waits on.
     do {
-      const absl::Duration wait = backoff.Next(info.retry_delay.value_or(absl::ZeroDuration()));
-      if (wait >= Until(deadline)) return status;
+      const absl::Duration requested = info.retry_delay.value_or(absl::ZeroDuration());
+      absl::Duration wait = backoff.Next(requested);
+      if (const absl::Duration left = Until(deadline); wait >= left) {
+        wait = left / 2;
+        if (wait < std::max(kLastWaitMin, requested)) return status;
+      }
       Pause(channel_.get(), std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait));
       paid = !elsewhere && budget_.Take(std::chrono::steady_clock::now());
     } while (!paid && !elsewhere);

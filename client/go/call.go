@@ -44,6 +44,10 @@ func mayRepeat(request proto.Message) bool {
 	}
 }
 
+// lastWaitMin is the least wait of a call. Instead of a wait that would pass its deadline, it waits half of the time that is
+// left, down to this.
+const lastWaitMin = 50 * time.Millisecond
+
 // extraMax bounds what a call adds to its timeout, so that the sum does not overflow.
 const extraMax = 24 * time.Hour
 
@@ -87,8 +91,10 @@ func call[Request proto.Message, Response any](ctx context.Context, c caller, re
 			if !standby {
 				wait = waits.next(failure.RetryDelay)
 			}
-			if wait >= time.Until(deadline) {
-				return nil, tries, failure
+			if left := time.Until(deadline); wait >= left {
+				if wait = left / 2; wait < lastWaitMin || wait < failure.RetryDelay {
+					return nil, tries, failure
+				}
 			}
 			if !sleep(ctx, wait) {
 				return nil, tries, errorOf(ctx, ctx.Err())

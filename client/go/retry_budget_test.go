@@ -96,3 +96,13 @@ func TestARepeatNeedsAToken(t *testing.T) {
 		t.Fatalf("%v after %d tries", err, len(fake.scheduled))
 	}
 }
+
+func TestTheLastTriesAreBeforeTheDeadline(t *testing.T) {
+	fake := &fakeServer{failures: 2}
+	client := fake.start(t)
+	client.options.Timeout = time.Second
+	client.options.Backoff = Backoff{Initial: time.Hour, Max: time.Hour}
+	if _, err := client.Schedule(context.Background(), Message{Topic: "t"}); err != nil || len(fake.scheduled) != 3 {
+		t.Errorf("%v after %d tries", err, len(fake.scheduled))
+	}
+}

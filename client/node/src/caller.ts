@@ -35,6 +35,10 @@ export interface CallLimits {
   backoff?: BackoffOptions;
 }
 
+// The least wait of a call, in milliseconds. Instead of a wait that would pass its deadline, it waits half of the time that is left,
+// down to this.
+const WAIT_MIN = 50;
+
 // gRPC's deadlines are Dates. A longer deadline would overflow the timer.
 const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 
@@ -82,7 +86,11 @@ export class Caller {
         if (!(error instanceof DuetimeError)) throw error;
         this.connection.onError(error);
         const pause = async (wait: number): Promise<void> => {
-          if (performance.now() + wait >= deadline) throw error;
+          const left = deadline - performance.now();
+          if (wait >= left) {
+            wait = left / 2;
+            if (wait < Math.max(WAIT_MIN, error.retryDelay ?? 0)) throw error;
+          }
           await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
         };
         paid = false;

@@ -77,6 +77,14 @@ test('a call is repeated until it succeeds, or has had its tries', async () => {
   limited.close();
 });
 
+test('the last tries of a call are before its deadline, however long the waits are', async () => {
+  const own = new Client({ server: address, backoff: { initial: 3_600_000, max: 3_600_000 }, timeout: 1_000 });
+  behaviour = unavailable(2, {});
+  await own.schedule({ topic: 't', delay: 0 });
+  assert.equal(requests.length, 3);
+  own.close();
+});
+
 test('a client without budget waits and makes no tries', { timeout: 15_000 }, async () => {
   const own = new Client({ server: address, ...FAST, timeout: 1_500 });
   behaviour = unavailable(Infinity, {});

@@ -67,6 +67,15 @@ def test_a_call_outlasts_ten_failures() -> None:
     assert server.tries == 11
 
 
+def test_the_last_tries_are_before_the_deadline_however_long_the_waits_are() -> None:
+    server = Server(2)
+    hours = Backoff(timedelta(hours=1), timedelta(hours=1))
+    with fake_server(server.answer) as address:
+        with Client(Options(server=address, backoff=hours, timeout=timedelta(seconds=1))) as client:
+            client.get_topic("t")
+    assert server.tries == 3
+
+
 def test_attempts_max_limits_the_tries() -> None:
     server = Server(10)
     with fake_server(server.answer) as address, Client(Options(server=address, backoff=SHORT, attempts_max=3)) as client:

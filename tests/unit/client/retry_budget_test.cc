@@ -91,6 +91,13 @@ TEST_F(CallerBudgetTest, ACallIsRepeatedUntilItsDeadline) {
   EXPECT_EQ(tries_, 4);
 }
 
+TEST_F(CallerBudgetTest, TheLastTriesAreBeforeTheDeadlineHoweverLongTheWaitsAre) {
+  ClientOptions options = Options(absl::Milliseconds(600));
+  options.backoff.initial = options.backoff.max = absl::Hours(1);
+  EXPECT_TRUE(Run(Caller(options, channel_), 2).ok());
+  EXPECT_EQ(tries_, 3);
+}
+
 TEST_F(CallerBudgetTest, ARepeatNeedsAToken) {
   const Caller without(Options(absl::Milliseconds(400)), channel_, /*tokens=*/0);
   EXPECT_TRUE(absl::IsUnavailable(Run(without, 1'000)));

@@ -250,9 +250,13 @@ class Connection:
 
 
 async def _pause(wait: float, end: float, failure: errors.DuetimeError) -> None:
-    """Waits before the next try. Raises the failure of the last one at once if the wait would pass the end of the time."""
-    if time.monotonic() + wait >= end:
-        raise failure
+    """Waits before the next try. Instead of a wait that would pass the end of the time, waits half of the time that is left,
+    and raises the failure of the last try if that is too short."""
+    left = end - time.monotonic()
+    if wait >= left:
+        wait = left / 2
+        if wait < max(_BOUND_MIN, failure.retry_delay.total_seconds() if failure.retry_delay else 0):
+            raise failure
     await asyncio.sleep(wait)
 
 

@@ -24,6 +24,12 @@ final class Caller {
     T make(A answer, int tries);
   }
 
+  /**
+   * The least wait of a call. Instead of a wait that would pass its deadline, it waits half of the time that is left, down to
+   * this.
+   */
+  private static final long WAIT_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(50);
+
   private final Connection connection;
   private final ClientOptions options;
   private final RetryBudget budget;
@@ -150,11 +156,14 @@ final class Caller {
 
     /** Makes another try after the wait, or after a further wait if the budget is empty then. */
     private void repeat(DuetimeException error, long wait, boolean free) {
-      if (connection.isClosed() || wait >= end - System.nanoTime()) {
+      long left = end - System.nanoTime();
+      long next = wait < left ? wait : left / 2;
+      long least = wait < left ? 0 : Math.max(WAIT_NANOS_MIN, Times.nanos(error.retryDelay().orElse(Duration.ZERO)));
+      if (connection.isClosed() || next < least) {
         future.completeExceptionally(error);
         return;
       }
-      CompletableFuture.delayedExecutor(wait, TimeUnit.NANOSECONDS).execute(() -> {
+      CompletableFuture.delayedExecutor(next, TimeUnit.NANOSECONDS).execute(() -> {
         if (future.isDone()) return;
         try {
           paid = !free && budget.take(System.nanoTime());

@@ -138,6 +138,16 @@ class DuetimeClientTest {
   }
 
   @Test
+  void theLastTriesAreBeforeTheDeadlineHoweverLongTheWaitsAre() {
+    failNext(2);
+    BackoffOptions hours = new BackoffOptions(Duration.ofHours(1), Duration.ofHours(1), 1);
+    try (DuetimeClient slow = open(ClientOptions.builder().backoff(hours).deadline(Duration.ofSeconds(1)))) {
+      slow.schedule(MESSAGE);
+    }
+    assertEquals(3, requestIds.size());
+  }
+
+  @Test
   void aClientWithoutBudgetWaitsAndMakesNoTries() {
     failNext(10_000);
     try (DuetimeClient fast = open(ClientOptions.builder().backoff(FAST).deadline(Duration.ofMillis(1_500)))) {
