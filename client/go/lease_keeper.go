@@ -113,7 +113,7 @@ func (k *leaseKeeper) add(deliveries []*pb.Delivery, stream uint64, now time.Tim
 		frame.leases[i] = lease{delivery: delivery, frame: frame, stream: stream}
 	}
 	switch {
-	case k.interval > 0 && k.keepMax > 0:
+	case k.extends():
 		k.append(frame, now.Add(k.interval))
 	case k.interval > 0:
 		// What waits for so long is given back.
@@ -188,7 +188,7 @@ func isEmpty(request *pb.SubscribeRequest) bool {
 // request. It returns the room left.
 func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.SubscribeRequest) (late []*lease, left int) {
 	until := now
-	if k.keepMax > 0 {
+	if k.extends() {
 		until = now.Add(k.interval / 4)
 	}
 	// The loop ends because each frame moves to the end with a later time.
@@ -220,12 +220,15 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 			l.asked++
 		}
 		k.remove(frame)
-		if k.keepMax > 0 {
+		if k.extends() {
 			k.append(frame, now.Add(k.interval))
 		}
 	}
 	return late, room
 }
+
+// extends returns false if no lease is extended: extensions are off, or would end before the first of them is due.
+func (k *leaseKeeper) extends() bool { return k.interval > 0 && k.interval < k.keepMax }
 
 // mayWait returns true if the deliveries of the frame may wait for a handler until the next third of their leases has
 // passed.

@@ -23,7 +23,7 @@ func TestLeasesOfWaitingAndRunningDeliveries(t *testing.T) {
 	}{
 		{"waits", 60 * time.Second, never, []int{10, 20, 30, 40}, 50},
 		{"waits without extensions", -1, never, nil, 20},
-		{"waits for less than a third of a lease", 5 * time.Second, never, nil, 10},
+		{"waits for less than a third of a lease", 5 * time.Second, never, nil, 20},
 		{"runs", 60 * time.Second, 0, []int{10, 20, 30, 40, 50}, never},
 		{"begins after a wait", 60 * time.Second, 35, []int{10, 20, 30, 40, 50, 60, 70, 80, 90}, never},
 		{"runs without extensions", -1, 0, nil, never},
@@ -56,20 +56,22 @@ func TestLeasesOfWaitingAndRunningDeliveries(t *testing.T) {
 
 // Other requests of a busy writer must not give a delivery back earlier.
 func TestWithoutExtensionsADeliveryWaitsForTwoThirdsOfItsLease(t *testing.T) {
-	start := time.Now()
-	k := newLeaseKeeper(-1)
-	k.start(30 * time.Second)
-	frame := k.add(deliveries(2), 1, start)
-	k.begin(&frame.leases[0], start)
-	for second := 1; ; second++ {
-		late := k.collect(start.Add(time.Duration(second)*time.Second), 100, &pb.SubscribeRequest{})
-		if len(late) == 0 && second < 20 {
-			continue
+	// With less than a third of a lease, no extension is ever due.
+	for _, keepMax := range []time.Duration{-1, 0, 5 * time.Second, 10 * time.Second} {
+		start := time.Now()
+		k := newLeaseKeeper(keepMax)
+		k.start(30 * time.Second)
+		frame := k.add(deliveries(2), 1, start)
+		k.begin(&frame.leases[0], start)
+		var late []*lease
+		second := 0
+		for len(late) == 0 && second < 20 {
+			second++
+			late = k.collect(start.Add(time.Duration(second)*time.Second), 100, &pb.SubscribeRequest{})
 		}
 		if len(late) != 1 || late[0] != &frame.leases[1] || second != 20 {
-			t.Fatalf("%d deliveries are given back after %d s", len(late), second)
+			t.Errorf("keepMax %v: %d deliveries are given back after %d s", keepMax, len(late), second)
 		}
-		return
 	}
 }
 
