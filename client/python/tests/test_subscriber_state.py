@@ -278,8 +278,9 @@ def test_a_suspect_begins_when_the_server_has_confirmed_it(
     # A waiting delivery: extended, then given back before its lease ends.
     (3_600, None, {10: "extend", 20: "extend"}),
     (35, None, {10: "extend", 20: "extend", 30: "release", 40: None}),
-    (0, None, {10: None, 20: "release", 30: None}),
-    (-1, None, {10: None, 20: "release"}),
+    (0, None, {10: None, 19.9: None, 20: "release", 30: None}),
+    (-1, None, {10: None, 19.9: None, 20: "release"}),
+    (5, None, {10: None, 19.9: None, 20: "release"}),
     # The handler's time begins with the handler.
     (25, 12, {10: "extend", 20: "extend", 30: "extend", 40: None}),
     (0, 5, {10: None, 20: None, 30: None}),
@@ -287,7 +288,7 @@ def test_a_suspect_begins_when_the_server_has_confirmed_it(
     (3_600, None, {31: "release"}),
 ])
 def test_a_delivery_that_waits_is_given_back_and_a_handler_has_all_its_time(
-        extend_max: float, begun_after: float | None, checks: dict[int, str | None]) -> None:
+        extend_max: float, begun_after: float | None, checks: dict[float, str | None]) -> None:
     state = opened(extend_max=extend_max)
     state.on_frame(delivered("a"))
     for after, field in checks.items():

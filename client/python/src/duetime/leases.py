@@ -137,7 +137,8 @@ class LeaseKeeper:
         """Adds at most `room` leases that are to be extended or given back now or soon after. The others stay due. Returns
         those that it gave back, which are released."""
         given_back: list[Lease] = []
-        until = now + self._lease / 12
+        # A little ahead, so that deliveries that arrived close together share a request. None is given back ahead.
+        until = now + (self._lease / 12 if self._extends else 0)
         while (frame := self._first()) is not None and frame.check_at <= until:
             while frame.checked < len(frame.leases):
                 lease = frame.leases[frame.checked]
