@@ -56,6 +56,13 @@ bool HasEtag(const google::protobuf::Message& request) {
   return etag != nullptr && !request.GetReflection()->GetString(request, etag).empty();
 }
 
+// Returns true if a server that works has answered: with success, or with an error that ends the
+// call.
+bool IsAnswer(const absl::Status& status) {
+  return !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
+         !absl::IsCancelled(status);
+}
+
 }  // namespace
 
 OnUnavailable RuleOf(const google::protobuf::Message& request) {
@@ -95,11 +102,11 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
     context.set_deadline(std::chrono::system_clock::now() +
                          absl::ToChronoMicroseconds(Until(deadline)));
     absl::Status status = ToAbslStatus(call(&context));
-    if (status.ok() && paid) budget_.GiveBack();
     const ErrorInfo info = GetErrorInfo(status);
     // Such a call changed nothing, so even one that is made once may be repeated.
     const bool elsewhere = several_ && info.reason == "NOT_LEADER";
     if (elsewhere) --*tries;
+    if (paid && (elsewhere || IsAnswer(status))) budget_.GiveBack();
     if (!absl::IsUnavailable(status) || (on_unavailable == OnUnavailable::kReturn && !elsewhere) ||
         *tries >= tries_max) {
       return status;

@@ -82,6 +82,9 @@ func call[Request proto.Message, Response any](ctx context.Context, c caller, re
 		}
 		failure := c.options.errorOf(ctx, err)
 		standby := c.options.refusedByStandby(failure)
+		if paid && (standby || isAnswer(failure.Code)) {
+			c.budget.giveBack()
+		}
 		limit := c.options.AttemptsMax
 		if !standby && (failure.Code != codes.Unavailable || !repeat || (limit > 0 && tries >= limit)) {
 			return nil, tries, failure
@@ -108,6 +111,11 @@ func call[Request proto.Message, Response any](ctx context.Context, c caller, re
 			}
 		}
 	}
+}
+
+// isAnswer returns true for an error with which a server that works has answered.
+func isAnswer(code codes.Code) bool {
+	return code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled
 }
 
 // sleep returns false if ctx is done before.

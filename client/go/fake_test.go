@@ -27,13 +27,14 @@ type fakeServer struct {
 
 	mutex       sync.Mutex
 	failures    int
+	refusal     error // after the failures
 	scheduled   []*pb.ScheduleRequest
 	rescheduled int
 }
 
 func (f *fakeServer) fail() error {
 	if f.failures == 0 {
-		return nil
+		return f.refusal
 	}
 	f.failures--
 	s, err := status.New(codes.Unavailable, "starting").WithDetails(

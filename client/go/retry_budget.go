@@ -15,8 +15,8 @@ const (
 )
 
 // retryBudget bounds the repeats of a client's calls, so that many clients do not keep a server down that is in trouble.
-// Each repeat takes a token. A repeat that succeeds gives its token back, because only failing repeats are a load that
-// helps nobody. It has no clock: the caller passes the time. It is safe for concurrent use.
+// Each repeat takes a token. A repeat that the server answers, also with an error that ends the call, gives its token back,
+// because only repeats in vain are a load that helps nobody. It has no clock: the caller passes the time. It is safe for concurrent use.
 type retryBudget struct {
 	mutex  sync.Mutex
 	tokens float64
@@ -46,7 +46,7 @@ func (b *retryBudget) take(now time.Time) bool {
 	return true
 }
 
-// giveBack gives a token back, after a repeat that has succeeded.
+// giveBack gives a token back, after a repeat that the server has answered.
 func (b *retryBudget) giveBack() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

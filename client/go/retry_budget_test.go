@@ -88,6 +88,15 @@ func TestARepeatNeedsAToken(t *testing.T) {
 			t.Fatalf("%v tokens after a repeat that succeeded", tokens)
 		}
 	}
+	// Nor does an error that ends the call cost a token.
+	client.budget.tokens = 1
+	for i := 0; i < 2; i++ {
+		fake.failures, fake.scheduled, fake.refusal = 1, nil, status.Error(codes.NotFound, "none")
+		if _, err := client.Schedule(context.Background(), Message{Topic: "t"}); status.Code(err) != codes.NotFound {
+			t.Fatalf("%v after %d tries", err, len(fake.scheduled))
+		}
+	}
+	fake.refusal = nil
 	// A call that finds no token goes on when there is one.
 	fake.failures, fake.scheduled = 1, nil
 	client.budget.tokens = 0

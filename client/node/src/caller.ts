@@ -39,6 +39,11 @@ export interface CallLimits {
 // down to this.
 const WAIT_MIN = 50;
 
+// Returns true for an error with which a server that works has answered.
+function isAnswer({ code }: DuetimeError): boolean {
+  return code !== 'UNAVAILABLE' && code !== 'DEADLINE_EXCEEDED' && code !== 'CANCELLED';
+}
+
 // gRPC's deadlines are Dates. A longer deadline would overflow the timer.
 const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 
@@ -81,6 +86,7 @@ export class Caller {
       try {
         const answer = await this.tryOnce(rpc.path, bytes, deadline, options.signal);
         if (paid) this.budget.giveBack();
+        paid = false;
         return { response: rpc.response.decode(answer), triedBefore: tries > 1 };
       } catch (error) {
         if (!(error instanceof DuetimeError)) throw error;
@@ -93,8 +99,10 @@ export class Caller {
           }
           await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
         };
+        const refused = this.connection.refusedByStandby(error);
+        if (paid && (refused || isAnswer(error))) this.budget.giveBack();
         paid = false;
-        if (this.connection.refusedByStandby(error)) {
+        if (refused) {
           --tries;
           await pause(LEADER_PAUSE);
           continue;

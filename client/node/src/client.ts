@@ -68,7 +68,7 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
  * throws a DuetimeError. If the request has a value of a wrong type, that is INVALID_ARGUMENT without a reason, and nothing is sent.
  *
  * Retries: after UNAVAILABLE only, until the call's deadline, and only where a repeat does no harm and its answer does not mislead. The
- * client has a budget of 100 repeats that fail; each second adds one repeat, and so do ten calls. A call without budget waits.
+ * client has a budget of 100 repeats without answer; each second adds one repeat, and so do ten calls. A call without budget waits.
  */
 export class Client {
   private readonly connection: Connection;

@@ -6,8 +6,9 @@ const TOKENS_MAX = 100 * TOKEN;
 const PER_CALL = TOKEN / 10;
 
 /**
- * Bounds the repeats of one client, so that many clients do not overload a server that fails. Each repeat takes a token and returns it
- * if the repeat succeeds, so that after a restart all waiting calls may repeat at once. The caller passes the time. Internal to the library.
+ * Bounds the repeats of one client, so that many clients do not overload a server that fails. Each repeat takes a token. It returns the
+ * token if the server answers, also with an error that ends the call, so that after a restart all waiting calls may repeat at once. The
+ * caller passes the time. Internal to the library.
  */
 export class RetryBudget {
   private tokens = TOKENS_MAX;
@@ -28,7 +29,7 @@ export class RetryBudget {
     return true;
   }
 
-  /** The repeat succeeded. */
+  /** The server answered the repeat. */
   giveBack(): void {
     this.add(TOKEN);
   }

@@ -105,6 +105,16 @@ test('repeats that succeed cost no budget', { timeout: 15_000 }, async () => {
   own.close();
 });
 
+test('repeats that the server refuses cost no budget', { timeout: 15_000 }, async () => {
+  const own = new Client({ server: address, ...FAST });
+  for (let call = 0; call < 300; ++call) {
+    behaviour = (_, answer) => answer({ code: requests.length > 1 ? status.NOT_FOUND : status.UNAVAILABLE, details: 'no' });
+    requests.length = 0;
+    await assert.rejects(own.schedule({ topic: 't', delay: 0 }), { code: 'NOT_FOUND' });
+  }
+  own.close();
+});
+
 test('the budget holds what calls and time add', () => {
   const drain = (budget: RetryBudget, now: number): number => {
     let tokens = 0;

@@ -106,6 +106,25 @@ def test_without_a_token_a_call_waits_and_makes_no_try() -> None:
         asyncio.run(run(address))
 
 
+def test_a_repeat_that_the_server_refuses_costs_no_token() -> None:
+    names = [f"t{i}" for i in range(150)]
+    tried: set[str] = set()
+
+    def answer(_: str, request: Any, context: Any) -> Any:
+        again = request.name in tried
+        tried.add(request.name)
+        context.abort(grpc.StatusCode.NOT_FOUND if again else grpc.StatusCode.UNAVAILABLE, "no")
+
+    async def run(address: str) -> None:
+        async with AsyncClient(Options(server=address, backoff=SHORT, timeout=timedelta(seconds=20))) as client:
+            ends = await asyncio.gather(*(client.get_topic(name) for name in names), return_exceptions=True)
+            assert all(isinstance(end, errors.NotFound) for end in ends), ends
+            budget, now = client._connection._budget, time.monotonic()
+            assert sum(budget.take(now) for _ in names) == budget.TOKENS_MAX
+    with fake_server(answer) as address:
+        asyncio.run(run(address))
+
+
 def test_repeats_of_many_calls_are_bounded() -> None:
     calls = 60
 

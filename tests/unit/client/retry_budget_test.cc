@@ -56,14 +56,14 @@ TEST(RuleOfTest, TheProtosSayWhatMayBeRepeated) {
 
 class CallerBudgetTest : public testing::Test {
  protected:
-  // Makes a call whose first `failures` tries fail. Sets `tries_`.
-  absl::Status Run(const Caller& caller, int failures) {
+  // Makes a call whose first `failures` tries fail, and the next one ends with `last`. Sets `tries_`.
+  absl::Status Run(const Caller& caller, int failures, const grpc::Status& last = grpc::Status()) {
     tries_ = 0;
     int counted = 0;
     return caller.Run(
         OnUnavailable::kRepeat,
         [&](grpc::ClientContext*) {
-          return ++tries_ > failures ? grpc::Status::OK
+          return ++tries_ > failures ? last
                                      : grpc::Status(grpc::StatusCode::UNAVAILABLE, "starting");
         },
         &counted, absl::ZeroDuration());
@@ -106,6 +106,10 @@ TEST_F(CallerBudgetTest, ARepeatNeedsAToken) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(Run(with_one, 1).ok()) << "a success gives the token back";
     EXPECT_EQ(tries_, 2);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status refusal(grpc::StatusCode::NOT_FOUND, "none");
+    EXPECT_TRUE(absl::IsNotFound(Run(with_one, 1, refusal))) << "nor does a refusal cost it";
   }
   // A call that finds no token goes on when there is one: nine tenths of a second later.
   EXPECT_TRUE(Run(Caller(Options(absl::Seconds(10)), channel_, /*tokens=*/0), 1).ok());

@@ -33,6 +33,9 @@ _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
+# Errors with which no server that works has answered.
+_IN_VAIN = (errors.Unavailable, errors.DeadlineExceeded, errors.Cancelled)
+
 # The longest time of a call, so that gRPC's clock does not overflow.
 _SECONDS_MAX = 365 * 86_400
 
@@ -221,10 +224,13 @@ class Connection:
                 if task is not None and task.cancelling():
                     raise
                 raise errors.Cancelled("the client was closed during the call") from None
-            if self.refused_by_standby(failure):
+            refused = self.refused_by_standby(failure)
+            if took_token and (refused or not isinstance(failure, _IN_VAIN)):
+                self._budget.give_back(time.monotonic())
+            took_token = False
+            if refused:
                 # This try changed nothing, and its repeat follows a hint of the server, so neither counts.
                 tries -= 1
-                took_token = False
                 await _pause(cell.LEADER_PAUSE, end, failure)
                 continue
             if not may_repeat or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:

@@ -7,8 +7,8 @@ from __future__ import annotations
 class RetryBudget:
     """A bucket of tokens, of which each repeat takes one. It is full at first, so that calls outlast a restart.
 
-    A repeat that succeeds gives its token back: after a restart many calls come through quickly, because only repeats that
-    fail are a load in vain."""
+    A repeat that the server answers, also with an error that ends the call, gives its token back: after a restart many calls
+    come through quickly, because only other repeats are a load in vain."""
 
     TOKENS_MAX = 100.0
     TOKENS_PER_CALL = 0.1
@@ -31,7 +31,7 @@ class RetryBudget:
         return True
 
     def give_back(self, now: float) -> None:
-        """The repeat succeeded."""
+        """The server answered the repeat."""
         self._add(now, 1)
 
     def _add(self, now: float, tokens: float) -> None:

@@ -139,7 +139,9 @@ final class Caller {
     }
 
     private void failed(DuetimeException error) {
-      if (connection.refusedByStandby(error)) {
+      boolean refused = connection.refusedByStandby(error);
+      if (paid && (refused || isAnswer(error))) budget.giveBack();
+      if (refused) {
         tries--;
         repeat(error, Cell.PAUSE_NANOS, true);
       } else if (error instanceof DuetimeException.Unavailable && mayRepeat
@@ -148,6 +150,12 @@ final class Caller {
       } else {
         future.completeExceptionally(error);
       }
+    }
+
+    /** Returns true for an error with which a server that works has answered. */
+    private boolean isAnswer(DuetimeException error) {
+      return error.code() != Status.Code.UNAVAILABLE && error.code() != Status.Code.DEADLINE_EXCEEDED
+          && error.code() != Status.Code.CANCELLED;
     }
 
     private long nextWait(DuetimeException error) {

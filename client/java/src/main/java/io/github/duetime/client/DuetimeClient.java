@@ -45,7 +45,7 @@ import java.util.function.Supplier;
  * classes of the protos; messages.proto lists the errors beside each call.
  *
  * <p>Retries: after UNAVAILABLE only, until the deadline of the call, and only where a repeat does no harm and its answer
- * does not mislead. The client has a budget of 100 repeats that fail; each second adds one repeat, and so do ten calls. A call
+ * does not mislead. The client has a budget of 100 repeats without answer; each second adds one repeat, and so do ten calls. A call
  * without budget waits.
  *
  * <p>Thread-safe; calls of several threads share the connection.

@@ -4,9 +4,9 @@ package io.github.duetime.client;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Bounds the repeats of one client, so that many clients do not overload a server that fails. Each repeat takes a token and
- * returns it if the repeat succeeds, so that after a restart all waiting calls may repeat at once. The caller passes the time of
- * System.nanoTime. Thread-safe.
+ * Bounds the repeats of one client, so that many clients do not overload a server that fails. Each repeat takes a token. It
+ * returns the token if the server answers, also with an error that ends the call, so that after a restart all waiting calls may
+ * repeat at once. The caller passes the time of System.nanoTime. Thread-safe.
  */
 final class RetryBudget {
   // In nanoseconds, because each second adds a token.
@@ -38,7 +38,7 @@ final class RetryBudget {
     return true;
   }
 
-  /** The repeat succeeded. */
+  /** The server answered the repeat. */
   synchronized void giveBack() {
     add(TOKEN);
   }

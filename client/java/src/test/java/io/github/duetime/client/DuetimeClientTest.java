@@ -172,6 +172,18 @@ class DuetimeClientTest {
   }
 
   @Test
+  void repeatsThatTheServerRefusesCostNoBudget() {
+    try (DuetimeClient fast = open(ClientOptions.builder().backoff(FAST))) {
+      for (int call = 0; call < 300; call++) {
+        failNext(1);
+        failures.add(Status.NOT_FOUND.asRuntimeException());
+        assertThrows(DuetimeException.NotFound.class, () -> fast.schedule(MESSAGE));
+      }
+    }
+    assertEquals(600, requestIds.size());
+  }
+
+  @Test
   void anErrorHasItsDetails() {
     failures.add(StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder().setCode(8).setMessage("full")
         .addDetails(Any.pack(ErrorInfo.newBuilder().setReason("TOPIC_FULL").putMetadata("topic", "orders").build()))
