@@ -111,11 +111,16 @@ void BulkRunner::Forget(base::Now now) {
 
 bool BulkRunner::ForgetOldest(base::Now now, bool check_only) {
   auto oldest = operations_.end();
+  const auto started = [](const protocol::Operation& operation) {
+    return operation.first_ms != 0 ? operation.first_ms : operation.create_ms;
+  };
   for (auto it = operations_.begin(); it != operations_.end(); ++it) {
     const protocol::Operation& operation = it->second;
-    const bool ended = operation.state != protocol::OperationState::kRunning && !operation.starting;
+    // Only shard 0 is told when all places have an operation.
+    const bool starting = operation.starting && shard_ == 0;
+    const bool ended = operation.state != protocol::OperationState::kRunning && !starting;
     if (!ended || operation.end_ms + repeats_ms_ > now.wall_ms) continue;
-    if (oldest == operations_.end() || operation.end_ms < oldest->second.end_ms) oldest = it;
+    if (oldest == operations_.end() || started(operation) < started(oldest->second)) oldest = it;
   }
   if (oldest == operations_.end()) return false;
   if (check_only) return true;

@@ -54,8 +54,9 @@ class BulkRunner {
   void End(base::Now now, protocol::OperationState state, protocol::Operation* operation);
   void Save(const protocol::Operation& operation);
   void Forget(base::Now now);
-  // Removes the operation that ended first, if a repeat of its request need not find it any more.
-  // False if there is none. `check_only`: removes nothing.
+  // Of the operations that have ended and that a repeat of their request need not find any more,
+  // removes the one that started first. The shards agree on that order, but not on that of the
+  // ends. False if there is none. `check_only`: removes nothing.
   bool ForgetOldest(base::Now now, bool check_only);
 
   const uint16_t shard_;

@@ -185,7 +185,7 @@ TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   EXPECT_EQ(reason(Last(&answers().operations)), "STORAGE_FAILED");
 }
 
-TEST_F(BulkRunnerTest, TheOperationThatEndedFirstGivesWay) {
+TEST_F(BulkRunnerTest, AnOperationThatHasEndedGivesWay) {
   limits_.operations_max = 2;
   limits_.request_retention_ms = 1'000;
   BulkRunner runner(Parts(), &scheduler_, &bulk_, &locks_);
@@ -218,6 +218,40 @@ TEST_F(BulkRunnerTest, TheOperationThatEndedFirstGivesWay) {
   EXPECT_TRUE(start("b"));
   EXPECT_FALSE(kept("z"));
   EXPECT_TRUE(kept("a") && kept("b"));
+}
+
+// A shard other than 0 is not told that all places have an operation, and its part may end before
+// that of an earlier operation.
+TEST_F(BulkRunnerTest, InEachShardTheOperationThatStartedFirstGivesWay) {
+  limits_.operations_max = 2;
+  limits_.request_retention_ms = 1'000;
+  delivery::ShardParts parts = Parts();
+  parts.shard = 1;
+  BulkRunner runner(parts, &scheduler_, &bulk_, &locks_);
+  const auto start = [&](const std::string& name, uint64_t first_ms) {
+    protocol::OperationCommand command = Start(BulkAction::kCancel, name);
+    command.starting = true;
+    command.first_ms = first_ms;
+    runner.Handle(now_, command);
+    Commit();
+    return Last(&answers().operations).status.ok();
+  };
+  ASSERT_TRUE(start("second", 2));
+  ASSERT_TRUE(start("first", 1));
+  while (runner.running() > 0) {
+    ASSERT_TRUE(runner.Step(now_).ok());
+    Commit();
+    now_.wall_ms += 1;
+  }
+  now_.wall_ms += 1'000;
+  EXPECT_TRUE(start("third", 3));
+  runner.Handle(now_, Stop("second"));
+  runner.Handle(now_, Stop("first"));
+  Commit();
+  ASSERT_EQ(answers().operations.size(), 2u);
+  EXPECT_TRUE(answers().operations[0].status.ok());
+  EXPECT_TRUE(absl::IsNotFound(answers().operations[1].status));
+  answers().operations.clear();
 }
 
 // Shard 0 starts an operation while other places do not have it.

@@ -207,6 +207,7 @@ class LimitsTest : public SubscriptionFixture {
     EXPECT_EQ(full.error_message(), "the limit of bytes of templates is reached: 1000");
   }
   void Operations() {
+    shards_ = 2;
     node_options_.limits.operations_max = 2;
     Start();
     ASSERT_TRUE(CreateTopic("t").ok());
