@@ -120,10 +120,13 @@ Finding CheckSpace(const v1::ServerInfoResponse& info) {
 Finding CheckUse(const v1::ServerInfoResponse& info) {
   const v1::Counts& counts = info.counts();
   const v1::Limits& limits = info.limits();
+  // What the topics leave of twice the limit.
+  const int64_t names_max =
+      std::max<int64_t>(int64_t{2} * limits.topics_max() - counts.topics(), 0);
   std::string deleted;
   if (counts.deleted_topics() > 0) {
-    deleted = absl::StrCat(", ", counts.deleted_topics(), " of ", limits.topics_max(),
-                           " names of deleted topics");
+    deleted =
+        absl::StrCat(", ", counts.deleted_topics(), " of ", names_max, " names of deleted topics");
   }
   const std::string text =
       absl::StrCat(counts.topics(), " of ", limits.topics_max(), " topics", deleted, ", ",
@@ -131,8 +134,7 @@ Finding CheckUse(const v1::ServerInfoResponse& info) {
   const auto near = [](int64_t count, int64_t max) {
     return static_cast<double>(count) > kUseMax * static_cast<double>(max);
   };
-  if (near(counts.topics(), limits.topics_max()) ||
-      near(counts.deleted_topics(), limits.topics_max()) ||
+  if (near(counts.topics(), limits.topics_max()) || near(counts.deleted_topics(), names_max) ||
       near(counts.streams(), limits.streams_max())) {
     return Warning("limits", text,
                    "Raise topics_max or streams_max in the server's configuration before the "

@@ -49,13 +49,14 @@ absl::Status CheckTopicRoom(size_t topics_max, size_t counted, size_t names,
   }
   if (need.names > 0 && names + need.names > 2 * topics_max) {
     const size_t deleted = names - std::min(names, counted);
+    const size_t limit = 2 * topics_max - std::min(2 * topics_max, counted);
     return MakeError(
         absl::StatusCode::kResourceExhausted,
         absl::StrCat("too many names of deleted topics, which the server keeps: ", deleted,
-                     ", limit ", topics_max, "; use one of these names again, or raise topics_max"),
+                     ", limit ", limit, "; use one of these names again, or raise topics_max"),
         {.reason = "TOPIC_LIMIT",
          .field = "",
-         .metadata = {{"limit", absl::StrCat(topics_max)}, {"deleted", absl::StrCat(deleted)}},
+         .metadata = {{"limit", absl::StrCat(limit)}, {"deleted", absl::StrCat(deleted)}},
          .retry_after_ms = 0});
   }
   return absl::OkStatus();

@@ -385,7 +385,8 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_topics",
            "Topics, and names reserved for dead letters; the limit is topics_max.",
            static_cast<double>(readings.topics));
-  AddGauge(out, "duetime_deleted_topics", "Names of deleted topics; the limit is topics_max, too.",
+  AddGauge(out, "duetime_deleted_topics",
+           "Names of deleted topics; with duetime_topics, the limit is twice topics_max.",
            static_cast<double>(readings.deleted_topics));
   AddGauge(out, "duetime_subscriptions",
            "Named subscriptions of all topics; the limit per topic is subscriptions_max.",

@@ -42,7 +42,7 @@ TEST(TopicLimitTest, NamesOfDeletedTopicsHaveABoundWithItsOwnWords) {
     ASSERT_EQ(world.Reason(DeleteTopic{.name = name}), "OK");
   }
   const std::string full =
-      "too many names of deleted topics, which the server keeps: 4, limit 2; use one of these "
+      "too many names of deleted topics, which the server keeps: 4, limit 4; use one of these "
       "names again, or raise topics_max";
   EXPECT_EQ(Message(&world, "new"), full);
   EXPECT_EQ(world.Reason(EnsureTopic{.name = "new"}), "TOPIC_LIMIT");

@@ -56,8 +56,8 @@ TEST(FindingsTest, TheServersOwnState) {
                          {"damage { blocks_total: 3 }", {"data: bad"}},
                          {"disk_low: true", {"space: bad"}},
                          {"counts { topics: 9 }", {"limits: warning"}},
-                         {"counts { deleted_topics: 8 }", {}},
-                         {"counts { deleted_topics: 9 }", {"limits: warning"}},
+                         {"counts { deleted_topics: 9 }", {}},
+                         {"counts { deleted_topics: 10 }", {"limits: warning"}},
                          {"counts { streams: 9 }", {"limits: warning"}},
                          {"limits { request_retention { seconds: 0 } }", {"repeats: warning"}}}) {
     const auto info = ParseProto<v1::ServerInfoResponse>(kGoodInfo + c.change);
