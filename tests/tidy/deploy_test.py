@@ -117,7 +117,8 @@ class ConfigTest(unittest.TestCase):
         copied = re.findall(r"^COPY (?!--from)(.+) \S+$", read("Dockerfile"), re.MULTILINE)
         files = {name for line in copied for name in line.split()} - {"."}
         self.assertGreater(len(files), 1)
-        self.assertLessEqual(files, sent)
+        # The fast tests are part of the build, and documents_test reads the commands in these.
+        self.assertLessEqual(files | {"README.md", "deploy/METRICS.md", "deploy/RUNBOOK.md"}, sent)
 
     def test_flags_in_the_deploy_files_exist(self):
         flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
