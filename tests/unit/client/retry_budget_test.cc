@@ -56,7 +56,8 @@ TEST(RuleOfTest, TheProtosSayWhatMayBeRepeated) {
 
 class CallerBudgetTest : public testing::Test {
  protected:
-  // Makes a call whose first `failures` tries fail, and the next one ends with `last`. Sets `tries_`.
+  // Makes a call whose first `failures` tries fail, and the next one ends with `last`. Sets
+  // `tries_`.
   absl::Status Run(const Caller& caller, int failures, const grpc::Status& last = grpc::Status()) {
     tries_ = 0;
     int counted = 0;
