@@ -167,10 +167,10 @@ class Subscriber::Impl {
     auto stream = stub_->Subscribe(&context);
     std::thread reader([&] { Read(stream.get()); });
     std::thread writer([&] { Write(stream.get(), max_deliveries); });
-    SubscriberState::StreamEvent event =
-        state_.WatchStream(std::min(kOverdueAfter, options_.silence_max));
+    const absl::Duration overdue_after = std::min(kOverdueAfter, options_.silence_max);
+    SubscriberState::StreamEvent event = state_.WatchStream(overdue_after);
     if (event == SubscriberState::StreamEvent::kSilent) {
-      Log(log_.OnOverdue(std::chrono::steady_clock::now(), kOverdueAfter));
+      Log(log_.OnOverdue(std::chrono::steady_clock::now(), overdue_after));
       event = state_.WatchStream(options_.silence_max);
     }
     if (event != SubscriberState::StreamEvent::kOver) context.TryCancel();
