@@ -139,3 +139,17 @@ def test_repeats_of_many_calls_are_bounded() -> None:
     # Without a budget, each call would make about 25 tries.
     budget = RetryBudget.TOKENS_MAX + calls * RetryBudget.TOKENS_PER_CALL
     assert calls < server.tries <= calls + budget + (time.monotonic() - begin) * RetryBudget.TOKENS_PER_SECOND
+
+
+def test_a_call_that_waits_for_its_repeat_ends_with_the_client() -> None:
+    async def run(address: str) -> None:
+        client = AsyncClient(Options(server=address, backoff=SHORT))
+        call = asyncio.create_task(client.get_topic("t"))
+        while server.tries == 0:
+            await asyncio.sleep(0.001)
+        await client.close()
+        with pytest.raises(errors.Cancelled, match="closed"):
+            await call
+    server = Server(1_000)
+    with fake_server(server.answer) as address:
+        asyncio.run(run(address))

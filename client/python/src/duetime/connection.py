@@ -231,14 +231,26 @@ class Connection:
             if refused:
                 # This try changed nothing, and its repeat follows a hint of the server, so neither counts.
                 tries -= 1
-                await _pause(cell.LEADER_PAUSE, end, failure)
+                await self._pause(cell.LEADER_PAUSE, end, failure)
                 continue
             if not may_repeat or not isinstance(failure, errors.Unavailable) or tries == self.options.attempts_max:
                 raise failure
-            await _pause(waits.next(failure.retry_delay), end, failure)
+            await self._pause(waits.next(failure.retry_delay), end, failure)
             while not self._budget.take(time.monotonic()):
-                await _pause(waits.next(None), end, failure)
+                await self._pause(waits.next(None), end, failure)
             took_token = True
+
+    async def _pause(self, wait: float, end: float, failure: errors.DuetimeError) -> None:
+        """Waits before the next try. Instead of a wait that would pass the end of the time, waits half of the time that is left,
+        and raises the failure of the last try if that is too short."""
+        left = end - time.monotonic()
+        if wait >= left:
+            wait = left / 2
+            if wait < max(_BOUND_MIN, failure.retry_delay.total_seconds() if failure.retry_delay else 0):
+                raise failure
+        await asyncio.sleep(wait)
+        if self._closed:
+            raise errors.Cancelled("the client was closed during the call")
 
     async def pages(self, name: str, request: Any, kind: type[Message], field: str) -> AsyncIterator[list[Any]]:
         """The pages of a list, from that of the request on."""
@@ -253,17 +265,6 @@ class Connection:
             if page.next_page_token == following.page_token:
                 raise errors.Internal("the server returned the same page token twice")
             following.page_token = page.next_page_token
-
-
-async def _pause(wait: float, end: float, failure: errors.DuetimeError) -> None:
-    """Waits before the next try. Instead of a wait that would pass the end of the time, waits half of the time that is left,
-    and raises the failure of the last try if that is too short."""
-    left = end - time.monotonic()
-    if wait >= left:
-        wait = left / 2
-        if wait < max(_BOUND_MIN, failure.retry_delay.total_seconds() if failure.retry_delay else 0):
-            raise failure
-    await asyncio.sleep(wait)
 
 
 def _may_repeat(name: str, request: Any) -> bool:

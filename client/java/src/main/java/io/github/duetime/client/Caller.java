@@ -173,6 +173,10 @@ final class Caller {
       }
       CompletableFuture.delayedExecutor(next, TimeUnit.NANOSECONDS).execute(() -> {
         if (future.isDone()) return;
+        if (connection.isClosed()) {
+          future.completeExceptionally(error);
+          return;
+        }
         try {
           paid = !free && budget.take(System.nanoTime());
           if (free || paid) start();

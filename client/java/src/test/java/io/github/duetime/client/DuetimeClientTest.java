@@ -32,6 +32,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -169,6 +172,17 @@ class DuetimeClientTest {
       }
     }
     assertEquals(600, requestIds.size());
+  }
+
+  @Test
+  void aCallThatWaitsForItsRepeatEndsWithTheClient() throws Exception {
+    failNext(1);
+    DuetimeClient closed = open(ClientOptions.builder());
+    CompletableFuture<?> call = closed.scheduleAsync(MESSAGE);
+    while (!failures.isEmpty()) Thread.sleep(1);
+    closed.close();
+    ExecutionException end = assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
+    assertTrue(end.getCause() instanceof DuetimeException.Unavailable, end.toString());
   }
 
   @Test
