@@ -8,11 +8,12 @@
 #include <memory>
 #include <optional>
 
-#include "absl/strings/match.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 #include "client/cpp/error.h"
 #include "duetime/v1/messages.pb.h"
+#include "server/api/call_table.h"
 #include "server/gateway/gateway_worker.h"
 #include "server/gateway/id_fields.h"
 #include "server/gateway/timer.h"
@@ -48,11 +49,17 @@ std::string PathOf(const google::protobuf::Descriptor& request) {
 }  // namespace
 
 bool ReadsOnly(const google::protobuf::Descriptor& type) {
-  for (const char* prefix :
-       {"Get", "List", "Explain", "Forecast", "ServerInfo", "CheckAccess", "PreviewRecurrence"}) {
-    if (absl::StartsWith(type.name(), prefix)) return true;
-  }
-  return false;
+  static const auto* const reading = [] {
+    auto* types = new absl::flat_hash_set<const google::protobuf::Descriptor*>;
+    for (size_t i = 0; i < api::MethodNames().size(); ++i) {
+      const auto id = static_cast<metrics::RpcMethod>(i);
+      if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
+      if (api::CallOf(id).repeat() != v1::CALL_REPEAT_READ) continue;
+      types->insert({api::DescriptorOf(id).input_type(), api::DescriptorOf(id).output_type()});
+    }
+    return types;
+  }();
+  return reading->contains(&type);
 }
 
 void Passed::AddTo(grpc::ClientContext* context) const {
