@@ -335,8 +335,8 @@ ExitCode Redrive(const Settings& settings, const Input& input, const v1::StartBu
     return kRefused;
   }
   if (operation.changed() > 0 || operation.state() != v1::Operation::STATE_DONE) return code;
-  PrintError(absl::StrCat(letters, stay == 1 ? ": it was in flight, or had ended\n"
-                                             : ": they were in flight, or had ended\n"));
+  PrintError(absl::StrCat(letters, stay == 1 ? ": it was in flight, had ended, or is none\n"
+                                             : ": they were in flight, had ended, or are none\n"));
   return kRefused;
 }
 

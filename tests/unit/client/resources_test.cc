@@ -366,7 +366,7 @@ TEST_F(CommandsTest, DeadLettersThatStayAreExplained) {
        "1 dead letter stays, because the topic t is full: 2 of max_pending 2; raise it by duetime "
        "topic update t --max-pending N\n"},
       {"counts { pending: 2 }", "unchanged: 1", kRefused,
-       "1 dead letter stays: it was in flight, or had ended\n"},
+       "1 dead letter stays: it was in flight, had ended, or is none\n"},
       {"counts { pending: 2 }", "changed: 1 unchanged: 1", kDone, ""},
   };
   Answer<v1::ListRequest, v1::ListResponse>("messages { " + std::string(kLetter) + " }");
