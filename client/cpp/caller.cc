@@ -23,6 +23,9 @@ constexpr absl::Duration kWaitForLeaderMax = absl::Milliseconds(500);
 // The least wait of a call. Instead of a wait that would pass its deadline, it waits half of the
 // time that is left, down to this.
 constexpr absl::Duration kLastWaitMin = absl::Milliseconds(50);
+// A call without a token of the budget looks for one again after this. It must not miss those that
+// others give back.
+constexpr absl::Duration kTokenPause = absl::Milliseconds(100);
 // The longest deadline, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kDeadlineMax = absl::Hours(24 * 365);
 
@@ -112,15 +115,16 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
       return status;
     }
     // Without a token the call waits on.
+    const absl::Duration requested = info.retry_delay.value_or(absl::ZeroDuration());
+    absl::Duration wait = backoff.Next(requested);
     do {
-      const absl::Duration requested = info.retry_delay.value_or(absl::ZeroDuration());
-      absl::Duration wait = backoff.Next(requested);
       if (const absl::Duration left = Until(deadline); wait >= left) {
         wait = left / 2;
         if (wait < std::max(kLastWaitMin, requested)) return status;
       }
       Pause(channel_.get(), std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait));
       paid = !elsewhere && budget_.Take(std::chrono::steady_clock::now());
+      wait = kTokenPause;
     } while (!paid && !elsewhere);
   }
 }

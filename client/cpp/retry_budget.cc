@@ -21,7 +21,7 @@ bool RetryBudget::Take(SteadyTime now) {
 
 void RetryBudget::GiveBack() {
   const base::MutexLock lock(&mutex_);
-  Add(1);
+  Add(2);
 }
 
 void RetryBudget::Fill(SteadyTime now) {

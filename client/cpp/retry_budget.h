@@ -11,8 +11,9 @@ namespace duetime::client {
 
 // A bucket of tokens that bounds the repeats of a client's calls, so that many clients do not keep
 // a server down that is in trouble. Each repeat takes a token. A repeat that the server answers,
-// also with an error that ends the call, gives its token back, because only repeats in vain are a
-// load that helps nobody.
+// also with an error that ends the call, gives back its token and one more: only repeats in vain
+// are a load that helps nobody, and after a restart the calls that wait come through at a doubling
+// pace.
 //
 // It has no clock: the caller passes the time. Thread-safe.
 class RetryBudget {
@@ -29,7 +30,7 @@ class RetryBudget {
   void OnCall(SteadyTime now);
   // Takes a token for a repeat. Returns false if there is none.
   bool Take(SteadyTime now);
-  // Gives a token back, after a repeat that the server has answered.
+  // Gives two tokens back, after a repeat that the server has answered.
   void GiveBack();
 
  private:

@@ -48,6 +48,10 @@ func mayRepeat(request proto.Message) bool {
 // left, down to this.
 const lastWaitMin = 50 * time.Millisecond
 
+// tokenPause is the time after which a call without a token of the budget looks for one again. It must not miss those that
+// others give back.
+const tokenPause = 100 * time.Millisecond
+
 // extraMax bounds what a call adds to its timeout, so that the sum does not overflow.
 const extraMax = 24 * time.Hour
 
@@ -89,11 +93,11 @@ func call[Request proto.Message, Response any](ctx context.Context, c caller, re
 		if !standby && (failure.Code != codes.Unavailable || !repeat || (limit > 0 && tries >= limit)) {
 			return nil, tries, failure
 		}
-		for paid = false; ; {
-			wait := leaderPause
-			if !standby {
-				wait = waits.next(failure.RetryDelay)
-			}
+		wait := leaderPause
+		if !standby {
+			wait = waits.next(failure.RetryDelay)
+		}
+		for paid = false; ; wait = tokenPause {
 			if left := time.Until(deadline); wait >= left {
 				if wait = left / 2; wait < lastWaitMin || wait < failure.RetryDelay {
 					return nil, tries, failure

@@ -46,11 +46,12 @@ func (b *retryBudget) take(now time.Time) bool {
 	return true
 }
 
-// giveBack gives a token back, after a repeat that the server has answered.
+// giveBack gives two tokens back, after a repeat that the server has answered: its own, and one more, so that after a
+// restart the calls that wait come through at a doubling pace.
 func (b *retryBudget) giveBack() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.add(1)
+	b.add(2)
 }
 
 func (b *retryBudget) fill(now time.Time) {

@@ -25,7 +25,7 @@ func TestRetryBudget(t *testing.T) {
 		"empty":                    {taken: 100, want: 0},
 		"a call adds a tenth":      {taken: 100, calls: 25, want: 2},
 		"a second adds one":        {taken: 100, seconds: 3.5, want: 3},
-		"a success gives it back":  {taken: 100, given: 2, want: 2},
+		"a success gives two back": {taken: 100, given: 2, want: 4},
 		"never more than the most": {taken: 1, seconds: 1000, calls: 1000, given: 1, want: 100},
 		"time that steps back":     {taken: 99, seconds: -5, want: 1},
 	} {

@@ -44,6 +44,9 @@ function isAnswer({ code }: DuetimeError): boolean {
   return code !== 'UNAVAILABLE' && code !== 'DEADLINE_EXCEEDED' && code !== 'CANCELLED';
 }
 
+// A call without a token of the budget looks for one again after so many milliseconds. It must not miss those that others return.
+const TOKEN_PAUSE = 100;
+
 // gRPC's deadlines are Dates. A longer deadline would overflow the timer.
 const TIMEOUT_MAX = 24 * 24 * 3_600_000;
 
@@ -108,8 +111,8 @@ export class Caller {
           continue;
         }
         if (error.code !== 'UNAVAILABLE' || !mayRepeat || tries >= this.triesMax) throw error;
-        while (!paid) {
-          await pause(backoff.next(error.retryDelay));
+        for (let wait = backoff.next(error.retryDelay); !paid; wait = TOKEN_PAUSE) {
+          await pause(wait);
           paid = this.budget.take(performance.now());
         }
       }

@@ -29,9 +29,9 @@ export class RetryBudget {
     return true;
   }
 
-  /** The server answered the repeat. */
+  /** The server answered the repeat, so its token comes back, with one more. */
   giveBack(): void {
-    this.add(TOKEN);
+    this.add(2 * TOKEN);
   }
 
   private add(more: number): void {

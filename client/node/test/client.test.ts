@@ -86,11 +86,11 @@ test('the last tries of a call are before its deadline, however long the waits a
 });
 
 test('a client without budget waits and makes no tries', { timeout: 15_000 }, async () => {
-  const own = new Client({ server: address, ...FAST, timeout: 1_500 });
+  const own = new Client({ server: address, ...FAST, timeout: 3_000 });
   behaviour = unavailable(Infinity, {});
   await assert.rejects(own.schedule({ topic: 't', delay: 0 }), { code: 'UNAVAILABLE' });
   // 100 repeats, and one more for each second.
-  assert.ok(requests.length > 100 && requests.length <= 103, `${requests.length} tries`);
+  assert.ok(requests.length > 100 && requests.length <= 105, `${requests.length} tries`);
   behaviour = unavailable(1, {});
   await own.schedule({ topic: 't', delay: 0 }); // it waits for its token
   own.close();
@@ -122,8 +122,8 @@ test('the budget holds what calls and time add', () => {
     return tokens;
   };
   for (const [calls, givenBack, milliseconds, tokens] of [
-    [0, 0, 0, 0], [9, 0, 0, 0], [10, 0, 0, 1], [25, 0, 0, 2], [0, 0, 999, 0], [0, 0, 1_000, 1], [5, 0, 500, 1], [0, 3, 0, 3],
-    [10, 1, 7_500, 9], [0, 0, -5_000, 0], [2_000, 0, 0, 100], [0, 200, 0, 100], [0, 0, 1e9, 100], [600, 60, 60_000, 100],
+    [0, 0, 0, 0], [9, 0, 0, 0], [10, 0, 0, 1], [25, 0, 0, 2], [0, 0, 999, 0], [0, 0, 1_000, 1], [5, 0, 500, 1], [0, 3, 0, 6],
+    [10, 1, 7_500, 10], [0, 0, -5_000, 0], [2_000, 0, 0, 100], [0, 200, 0, 100], [0, 0, 1e9, 100], [600, 60, 60_000, 100],
   ] as const) {
     const budget = new RetryBudget(7);
     assert.equal(drain(budget, 7), 100);

@@ -27,7 +27,7 @@ SHORT = Backoff(timedelta(milliseconds=50), timedelta(milliseconds=50))
     # Ten calls pay for one repeat.
     ([(0, "take")] * 100 + [(0, "call")] * 9, 0),
     ([(0, "take")] * 100 + [(0, "call")] * 25, 2),
-    ([(0, "take")] * 100 + [(0, "success")] * 40, 40),
+    ([(0, "take")] * 100 + [(0, "success")] * 40, 80),
     # Never more than 100.
     ([(0, "call")] * 50, 100),
     ([(0, "success")] * 50, 100),

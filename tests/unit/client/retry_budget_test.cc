@@ -25,7 +25,7 @@ TEST(RetryBudgetTest, TokensComeWithCallsSecondsAndSuccess) {
       {"empty", 100, 0, 0, 0, 0},
       {"a call adds a tenth", 100, 0, 25, 0, 2},
       {"a second adds one", 100, 3'500, 0, 0, 3},
-      {"a success gives it back", 100, 0, 0, 2, 2},
+      {"a success gives two back", 100, 0, 0, 2, 4},
       {"never more than the most", 1, 1'000'000, 1'000, 1, 100},
       {"time that steps back", 99, -5'000, 0, 0, 1},
   };

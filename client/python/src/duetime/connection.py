@@ -33,6 +33,9 @@ _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
+# Seconds after which a call without a token of the budget looks for one again. It must not miss those that others give back.
+_TOKEN_PAUSE = 0.1
+
 # Errors with which no server that works has answered.
 _IN_VAIN = (errors.Unavailable, errors.DeadlineExceeded, errors.Cancelled)
 
@@ -237,7 +240,7 @@ class Connection:
                 raise failure
             await self._pause(waits.next(failure.retry_delay), end, failure)
             while not self._budget.take(time.monotonic()):
-                await self._pause(waits.next(None), end, failure)
+                await self._pause(_TOKEN_PAUSE, end, failure)
             took_token = True
 
     async def _pause(self, wait: float, end: float, failure: errors.DuetimeError) -> None:

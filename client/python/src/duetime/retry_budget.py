@@ -31,8 +31,8 @@ class RetryBudget:
         return True
 
     def give_back(self, now: float) -> None:
-        """The server answered the repeat."""
-        self._add(now, 1)
+        """The server answered the repeat, so it may have one more."""
+        self._add(now, 2)
 
     def _add(self, now: float, tokens: float) -> None:
         filled = self._tokens + (now - self._filled) * self.TOKENS_PER_SECOND + tokens

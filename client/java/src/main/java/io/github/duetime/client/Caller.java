@@ -30,6 +30,9 @@ final class Caller {
    */
   private static final long WAIT_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(50);
 
+  // A call without a token of the budget looks for one again after this. It must not miss those that others return.
+  private static final long TOKEN_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
   private final Connection connection;
   private final ClientOptions options;
   private final RetryBudget budget;
@@ -180,7 +183,7 @@ final class Caller {
         try {
           paid = !free && budget.take(System.nanoTime());
           if (free || paid) start();
-          else repeat(error, nextWait(error), false);
+          else repeat(error, TOKEN_PAUSE_NANOS, false);
         } catch (RuntimeException e) {
           future.completeExceptionally(DuetimeException.of(e));
         }

@@ -38,9 +38,9 @@ final class RetryBudget {
     return true;
   }
 
-  /** The server answered the repeat. */
+  /** The server answered the repeat, so its token comes back, with one more. */
   synchronized void giveBack() {
-    add(TOKEN);
+    add(2 * TOKEN);
   }
 
   private void add(long more) {

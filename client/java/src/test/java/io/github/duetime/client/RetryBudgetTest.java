@@ -29,7 +29,7 @@ class RetryBudgetTest {
     record Case(int calls, int givenBack, double seconds, int tokens) {}
     for (Case of : new Case[] {
         new Case(0, 0, 0, 0), new Case(9, 0, 0, 0), new Case(10, 0, 0, 1), new Case(25, 0, 0, 2), new Case(0, 0, 0.99, 0),
-        new Case(0, 0, 1, 1), new Case(5, 0, 0.5, 1), new Case(0, 3, 0, 3), new Case(10, 1, 7.5, 9), new Case(0, 0, -5, 0),
+        new Case(0, 0, 1, 1), new Case(5, 0, 0.5, 1), new Case(0, 3, 0, 6), new Case(10, 1, 7.5, 10), new Case(0, 0, -5, 0),
         new Case(2_000, 0, 0, 100), new Case(0, 200, 0, 100), new Case(0, 0, 1e6, 100), new Case(600, 60, 60, 100)}) {
       // The clock of Java may begin anywhere.
       for (long begin : new long[] {0, -SECOND / 2, Long.MAX_VALUE - SECOND / 2}) {
