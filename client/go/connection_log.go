@@ -22,6 +22,8 @@ type connectionLog struct {
 	mutex sync.Mutex
 	// When the stream opened. Zero: none is open.
 	opened time.Time
+	// A stream has been open before.
+	known bool
 	// The last line in the log is about a failure.
 	failing bool
 	quiet   time.Duration
@@ -29,13 +31,13 @@ type connectionLog struct {
 	quietUntil time.Time
 }
 
-// onOpened: the server has opened a stream. It returns true if the log should say so.
-func (l *connectionLog) onOpened(now time.Time) (logs bool) {
+// onOpened: the server has opened a stream. It returns true if the log should say so, and whether it is open again.
+func (l *connectionLog) onOpened(now time.Time) (logs, again bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	logs = l.failing
-	l.opened, l.failing = now, false
-	return logs
+	logs, again = l.failing || !l.known, l.failing || l.known
+	l.opened, l.known, l.failing = now, true, false
+	return logs, again
 }
 
 // onFailed: the stream has ended, or was not opened. It returns true if the log should say so, and whether the stream was

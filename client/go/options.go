@@ -10,6 +10,7 @@ import (
 	"log"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -113,6 +114,9 @@ func (o Options) dial() (*grpc.ClientConn, error) {
 	if o.Token != "" {
 		if o.TLS == nil {
 			return nil, newError(codes.InvalidArgument, "a token requires TLS")
+		}
+		if strings.IndexFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+			return nil, newError(codes.InvalidArgument, "a token is printable ASCII without spaces")
 		}
 		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
 	}

@@ -308,8 +308,14 @@ func (s *Subscriber) read(stream pb.Messages_SubscribeClient) error {
 		if err != nil {
 			return err
 		}
-		if response.Started != nil && s.log.onOpened(time.Now()) {
-			s.client.logf("the subscriber of %q is connected to the server %s again", s.options.Topic, s.client.Server)
+		if response.Started != nil {
+			if logs, again := s.log.onOpened(time.Now()); logs {
+				text := "the subscriber of %q is connected to the server %s"
+				if again {
+					text += " again"
+				}
+				s.client.logf(text, s.options.Topic, s.client.Server)
+			}
 		}
 		s.state.onFrame(response)
 	}

@@ -163,6 +163,7 @@ func TestASubscriberLogsWhatBecomesOfItsConnection(t *testing.T) {
 	}
 	<-subscriber.Done()
 	want := []string{
+		`duetime: the subscriber of "orders" is connected to the server ` + present,
 		`duetime: the subscriber of "orders" lost the server ` + present + ", and tries again: ",
 		`duetime: the subscriber of "orders" is connected to the server ` + present + " again",
 		`duetime: the server ` + present + ` refuses the subscriber of "orders", which has ended: `,

@@ -4,6 +4,7 @@ package duetime
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strings"
 	"testing"
@@ -80,6 +81,18 @@ func TestWaitsHaveAFloor(t *testing.T) {
 			if wait := w.next(0); wait < 25*time.Millisecond {
 				t.Errorf("%+v: a wait of %v", options, wait)
 			}
+		}
+	}
+}
+
+func TestATokenMustFitIntoAHeader(t *testing.T) {
+	for token, fits := range map[string]bool{"a.b-c_d=": true, "t\n": false, "é": false} {
+		client, err := New(Options{Server: "127.0.0.1:1", TLS: &tls.Config{}, Token: token})
+		if (err == nil) != fits {
+			t.Errorf("%q: %v", token, err)
+		}
+		if err == nil {
+			_ = client.Close()
 		}
 	}
 }

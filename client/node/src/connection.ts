@@ -68,6 +68,7 @@ export class Connection {
 
   /** The channel to the only server, or to the leader. undefined if the leader is not known: then `find` it. */
   get channel(): GrpcClient | undefined {
+    if (this.closed) throw new DuetimeError('CANCELLED', 'the client was closed');
     if (this.members.length === 1) return this.leader;
     const connected = this.leader?.getChannel().getConnectivityState(false) === connectivityState.READY;
     return connected ? this.leader : undefined;

@@ -196,6 +196,12 @@ test('a wrong value is an error of the library, before anything is sent', async 
   assert.equal(requests.length, 0);
 });
 
+test('a call of a closed client is an error of the library', async () => {
+  const closed = new Client({ server: address });
+  closed.close();
+  await assert.rejects(closed.schedule({ topic: 't', delay: 0 }), { name: 'DuetimeError', code: 'CANCELLED' });
+});
+
 test('options that contradict each other are refused', () => {
   assert.throws(() => new Client({ token: 'secret' }), { code: 'INVALID_ARGUMENT' });
   assert.throws(() => new Client({ tls: { cert: 'c' } }), { code: 'INVALID_ARGUMENT' });

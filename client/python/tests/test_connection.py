@@ -18,6 +18,7 @@ PEM = b"-----BEGIN CERTIFICATE-----\n"
 
 @pytest.mark.parametrize(("options", "text"), [
     ({"token": "t"}, "a token requires TLS"),
+    ({"token": "t\n", "tls": True}, "printable ASCII"),
     ({"tls_cert": PEM}, "one is missing"),
     ({"tls_ca": "/etc/ca.pem"}, "tls_ca is no PEM"),
     ({"tls_ca": b"/etc/ca.pem"}, "tls_ca is no PEM"),

@@ -124,6 +124,8 @@ class Connection:
         secure = options.tls or options.tls_ca is not None or options.tls_cert is not None
         if options.token is not None and not secure:
             raise errors.InvalidArgument("a token requires TLS")
+        if options.token is not None and not re.fullmatch(r"[!-~]+", options.token):
+            raise errors.InvalidArgument("a token is printable ASCII without spaces")
         self._secure = secure
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token is not None else ()
         # The methods that were called, for each channel.
