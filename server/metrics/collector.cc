@@ -393,18 +393,15 @@ void AddServer(Families* out, const Readings& readings) {
            static_cast<double>(readings.subscriptions));
   AddGauge(out, "duetime_connections", "Open connections; the limit is connections_max.",
            static_cast<double>(readings.connections));
-  AddSample(
-      &out->emplace_back(MakeFamily(kCounter, "duetime_connections_refused_total",
-                                    "Connections closed at once because of connections_max or "
-                                    "connections_per_peer_max.")),
-      static_cast<double>(readings.connections_refused));
+  AddCounter(out, "duetime_connections_refused_total",
+             "Connections closed at once because of connections_max or connections_per_peer_max.",
+             static_cast<double>(readings.connections_refused));
   AddGauge(out, "duetime_open_answers_bytes",
            "Bytes read for calls that are not answered yet; the limit is open_answers_bytes_max.",
            static_cast<double>(readings.open_answers_bytes));
-  AddSample(&out->emplace_back(
-                MakeFamily(kCounter, "duetime_open_answers_refused_total",
-                           "Calls refused because of open_answers_bytes_max (OVERLOADED).")),
-            static_cast<double>(readings.open_answers_refused));
+  AddCounter(out, "duetime_open_answers_refused_total",
+             "Calls refused because of open_answers_bytes_max (OVERLOADED).",
+             static_cast<double>(readings.open_answers_refused));
   AddGauge(out, "duetime_streams", "Open Subscribe streams; the limit is streams_max.",
            static_cast<double>(readings.streams));
   AddGauge(out, "duetime_server_timestamp_seconds",

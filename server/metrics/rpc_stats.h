@@ -62,8 +62,6 @@ struct RpcStats {
   // REQUIRES: at most kRpcMethodsMax names.
   explicit RpcStats(std::vector<std::string> method_names) : names(std::move(method_names)) {}
 
-  // The methods' names, by RpcMethod.
-  const std::vector<std::string> names;
   std::array<RpcMethodStats, kRpcMethodsMax> methods;
   // Stored messages that were found damaged at their delivery.
   std::atomic<uint64_t> damaged_records{0};
@@ -75,6 +73,8 @@ struct RpcStats {
   std::atomic<uint64_t> errors_delayed{0};
   // Deliveries that wait for their Subscribe streams to send them.
   std::atomic<uint64_t> unsent_bytes{0};
+  // The methods' names, by RpcMethod.
+  const std::vector<std::string> names;
 
   RpcMethodStats& of(RpcMethod method) { return methods[static_cast<size_t>(method)]; }
 };
