@@ -104,7 +104,7 @@ ExitCode CreateToken(const Settings& settings, const Input& input) {
   token.set_id(token.sha256().substr(0, kIdBytes));
   *token.mutable_created() = client::ToProto(absl::Now());
   *file->add_tokens() = token;
-  // Otherwise the file would hold a valid token that nobody has seen.
+  // Print first: if that fails, the file must not hold a valid token that nobody knows.
   if (!Print(absl::StrCat(text, "\n"))) return kNotWritten;
   if (const absl::Status status = WriteTokenFile(path, *file); !status.ok()) {
     return Fail(settings, status);

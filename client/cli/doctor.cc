@@ -30,7 +30,7 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// doctor looks at this many topics, and at this many messages of each.
+// The most topics that doctor looks at, and the most messages of each.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOffsetReads = 3;

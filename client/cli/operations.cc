@@ -29,7 +29,7 @@ using client::FromProto;
 // The pause between two polls of an operation.
 constexpr int kBetweenPollsMs = 200;
 constexpr size_t kReasonBytes = 60;
-// Of so many dead letters the origins are looked at.
+// The most dead letters whose origins are looked at.
 constexpr int kLettersMax = 1'000;
 
 // ---- Operations

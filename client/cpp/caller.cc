@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 #include <thread>
+#include <unordered_map>
 
 #include "client/cpp/error.h"
 #include "duetime/v1/admin.pb.h"
@@ -33,25 +34,29 @@ absl::Duration Until(SteadyTime time) {
   return absl::FromChrono(time - std::chrono::steady_clock::now());
 }
 
-// Waits until `end`. gRPC connects only while a thread waits in it; without one it looks at its
-// connections every five seconds.
+// Waits until `end`, inside gRPC: it connects only while a thread calls it, and otherwise looks at
+// its connections every five seconds.
 void Pause(grpc::Channel* channel, SteadyTime end) {
   channel->WaitForConnected(std::chrono::system_clock::now() +
                             absl::ToChronoMicroseconds(Until(end)));
   std::this_thread::sleep_until(end);
 }
 
+// The option `repeat` of the method with such requests.
 v1::CallRepeat RepeatOf(const google::protobuf::Descriptor* request) {
-  for (const auto* file :
-       {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
-    for (int i = 0; i < file->service(0)->method_count(); ++i) {
-      const auto* const method = file->service(0)->method(i);
-      if (method->input_type() == request) {
-        return method->options().GetExtension(v1::call).repeat();
+  static const auto* const by_request = [] {
+    auto* rules = new std::unordered_map<const google::protobuf::Descriptor*, v1::CallRepeat>;
+    for (const auto* file :
+         {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
+      for (int i = 0; i < file->service(0)->method_count(); ++i) {
+        const auto* const method = file->service(0)->method(i);
+        rules->emplace(method->input_type(), method->options().GetExtension(v1::call).repeat());
       }
     }
-  }
-  return v1::CALL_REPEAT_UNSPECIFIED;
+    return rules;
+  }();
+  const auto found = by_request->find(request);
+  return found == by_request->end() ? v1::CALL_REPEAT_UNSPECIFIED : found->second;
 }
 
 bool HasEtag(const google::protobuf::Message& request) {

@@ -90,8 +90,8 @@ class LeaseKeeper {
 
   // ---- Requests
 
-  // Adds to `request` what is due at `now`: extensions, also those that are due soon after;
-  // reports; releases of deliveries that it gives back. Adds at most `room` elements, and
+  // Adds to `request` what is due at `now`: reports, releases of deliveries that it gives back, and
+  // extensions, with those that are due soon. Adds at most `room` elements, and
   // the others stay due. `sends`: the request is sent in any case. Returns the number of releases.
   int Collect(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request);
   // When to call Collect next, as of `now`. A frame that is added later is not due before this

@@ -12,8 +12,8 @@ namespace duetime::client {
 // A bucket of tokens that bounds the repeats of a client's calls, so that many clients do not keep
 // a server down that is in trouble. Each repeat takes a token. A repeat that the server answers,
 // also with an error that ends the call, gives back its token and one more: only repeats in vain
-// are a load that helps nobody, and after a restart the calls that wait come through at a doubling
-// pace.
+// are a load that helps nobody, and after a restart each answer lets two of the calls that wait
+// try.
 //
 // It has no clock: the caller passes the time. Thread-safe.
 class RetryBudget {

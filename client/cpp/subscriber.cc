@@ -139,9 +139,9 @@ class Subscriber::Impl {
     }
   }
 
-  // Waits before the next stream. Returns false as soon as a stop is requested. gRPC connects only
-  // while a thread waits in it; without one it looks at its connections every five seconds. After a
-  // change of leader in a cell, the wait ends early once a member leads.
+  // Waits before the next stream. Returns false as soon as a stop is requested. Waits
+  // inside gRPC, which connects only while a thread calls it (as in caller.cc). After a change of
+  // leader in a cell, the wait ends early once a member leads.
   bool PauseBeforeNext(const absl::Status& status, absl::Duration wait) {
     const std::string reason = GetErrorInfo(status).reason;
     const bool leader_changes = HasSeveralAddresses(options_.server.target) &&

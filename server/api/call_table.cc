@@ -47,6 +47,14 @@ std::vector<std::string> MethodNames() {
   return names;
 }
 
+std::vector<RpcMethod> OurMethods() {
+  std::vector<RpcMethod> methods;
+  for (size_t i = 0; i < Table().size(); ++i) {
+    if (Table()[i].method != nullptr) methods.push_back(static_cast<RpcMethod>(i));
+  }
+  return methods;
+}
+
 const char* NameOf(RpcMethod method) { return Table()[static_cast<size_t>(method)].name.c_str(); }
 
 const MethodDescriptor& DescriptorOf(RpcMethod method) {
@@ -62,10 +70,7 @@ const v1::Call& CallOf(RpcMethod method) {
 RpcMethod MethodOf(const Descriptor* request) {
   static const auto* const by_request = [] {
     auto* methods = new absl::flat_hash_map<const Descriptor*, RpcMethod>;
-    for (size_t i = 0; i < Table().size(); ++i) {
-      const MethodDescriptor* const method = Table()[i].method;
-      if (method != nullptr) methods->emplace(method->input_type(), static_cast<RpcMethod>(i));
-    }
+    for (const RpcMethod id : OurMethods()) methods->emplace(DescriptorOf(id).input_type(), id);
     return methods;
   }();
   const auto found = by_request->find(request);

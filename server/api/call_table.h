@@ -18,6 +18,8 @@ using metrics::RpcMethod;
 
 // The names of all methods, as in the protos; those of the health service have the prefix "Health".
 std::vector<std::string> MethodNames();
+// Those of our own services.
+std::vector<RpcMethod> OurMethods();
 // Lasts as long as the program.
 const char* NameOf(RpcMethod method);
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cpp/error.h"
-#include "duetime/v1/messages.pb.h"
+#include "duetime/v1/call.pb.h"
 #include "server/api/call_table.h"
 #include "server/gateway/gateway_worker.h"
 #include "server/gateway/id_fields.h"
@@ -39,11 +39,8 @@ bool IsPrintable(const grpc::string_ref& value) {
 
 // "/duetime.v1.Messages/Schedule" for ScheduleRequest.
 std::string PathOf(const google::protobuf::Descriptor& request) {
-  const google::protobuf::FileDescriptor* const file = v1::ScheduleRequest::descriptor()->file();
-  std::string method = request.name();
-  method.resize(method.size() - std::string("Request").size());
-  const bool messages = file->service(0)->FindMethodByName(method) != nullptr;
-  return absl::StrCat(messages ? "/duetime.v1.Messages/" : "/duetime.v1.Admin/", method);
+  const auto& method = api::DescriptorOf(api::MethodOf(&request));
+  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
 }
 
 }  // namespace
@@ -51,9 +48,7 @@ std::string PathOf(const google::protobuf::Descriptor& request) {
 bool ReadsOnly(const google::protobuf::Descriptor& type) {
   static const auto* const reading = [] {
     auto* types = new absl::flat_hash_set<const google::protobuf::Descriptor*>;
-    for (size_t i = 0; i < api::MethodNames().size(); ++i) {
-      const auto id = static_cast<metrics::RpcMethod>(i);
-      if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
+    for (const metrics::RpcMethod id : api::OurMethods()) {
       if (api::CallOf(id).repeat() != v1::CALL_REPEAT_READ) continue;
       types->insert({api::DescriptorOf(id).input_type(), api::DescriptorOf(id).output_type()});
     }

@@ -105,9 +105,7 @@ absl::StatusOr<size_t> CellOf(GatewayWorker& worker, v1::CallRoute route, Messag
 
 std::vector<rpc::UnaryMethod> OneCellMethods() {
   std::vector<rpc::UnaryMethod> methods;
-  for (size_t i = 0; i < api::MethodNames().size(); ++i) {
-    const auto id = static_cast<metrics::RpcMethod>(i);
-    if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
+  for (const metrics::RpcMethod id : api::OurMethods()) {
     if (!LeadsToOneCell(api::CallOf(id).route())) continue;
     methods.push_back({.id = id,
                        .descriptor = &api::DescriptorOf(id),

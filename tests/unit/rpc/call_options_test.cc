@@ -52,9 +52,7 @@ bool LeadsToText(const Descriptor* type, const std::string& path) {
 // The name of a method of duetime.v1, and what it needs and does.
 std::vector<std::pair<const MethodDescriptor*, const v1::Call*>> Methods() {
   std::vector<std::pair<const MethodDescriptor*, const v1::Call*>> methods;
-  for (size_t i = 0; i < api::MethodNames().size(); ++i) {
-    const auto id = static_cast<metrics::RpcMethod>(i);
-    if (id == rpc::kHealthCheck || id == rpc::kHealthWatch) continue;
+  for (const metrics::RpcMethod id : OurMethods()) {
     EXPECT_EQ(api::MethodOf(api::DescriptorOf(id).input_type()), id);
     methods.emplace_back(&api::DescriptorOf(id), &api::CallOf(id));
   }
