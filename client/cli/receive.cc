@@ -97,6 +97,9 @@ std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
     case v1::SettleRefusal::REASON_DEAD_LETTER_HOPS:
       return "refused: it has been in 16 dead-letter topics and stays in this one; the lease goes "
              "on";
+    case v1::SettleRefusal::REASON_UNKNOWN_ACTION:
+      return "refused: the server is older than this program, and does not know the answer; the "
+             "lease goes on";
     default:
       return absl::StrCat("refused for reason ", reason, ", which this version does not know");
   }
@@ -123,24 +126,6 @@ ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
   return refused ? kNotAsWished : kDone;
 }
 
-void AddSettlement(const std::string& token, const Settlement& settlement,
-                   v1::SettleRequest* request) {
-  if (settlement.kind == Settlement::Kind::kAck) {
-    request->add_ack(token);
-  } else if (settlement.kind == Settlement::Kind::kRelease) {
-    request->add_release()->set_lease_token(token);
-  } else if (settlement.kind == Settlement::Kind::kDeadLetter) {
-    v1::DeadLetterLease* item = request->add_dead_letter();
-    item->set_lease_token(token);
-    item->set_reason(settlement.reason);
-  } else {
-    v1::Nack* item = request->add_nack();
-    item->set_lease_token(token);
-    item->set_reason(settlement.reason);
-    if (settlement.delay.has_value()) *item->mutable_delay() = client::ToProto(*settlement.delay);
-  }
-}
-
 absl::Status CompleteSettle(const Settings&, Input* input) {
   auto* request = input->Mutable<v1::SettleRequest>();
   const absl::StatusOr<Settlement> settlement = ReadSettlement(*input);
@@ -150,13 +135,9 @@ absl::Status CompleteSettle(const Settings&, Input* input) {
     return absl::InvalidArgumentError("--extend is 1s to 12h");
   }
   for (const std::string& token : input->List("TOKEN")) {
-    if (extend.has_value()) {
-      v1::ExtendLease* item = request->add_extend();
-      item->set_lease_token(token);
-      *item->mutable_duration() = client::ToProto(*extend);
-    } else {
-      AddSettlement(token, *settlement, request);
-    }
+    v1::Settlement* const item = request->add_settlements();
+    *item = client::ToProto(*settlement, token);
+    if (extend.has_value()) *item->mutable_extend()->mutable_duration() = client::ToProto(*extend);
   }
   return absl::OkStatus();
 }
@@ -168,20 +149,14 @@ ExitCode RunSettle(const Settings& settings, const Input& input, const v1::Settl
 
 Rows SettleRows() {
   const Trait group = Group("What to answer (one of the five)");
-  Rows settlement = SettlementRows(group, "the messages");
-  for (Row& row : settlement) {
-    if (row.option == "--dead-letter") row.needs = {"--topic"};
-  }
   return Join(
       {{Row("", "TOKEN", "The tokens that pull printed", {Required(), Type(Row::Type::kList)})},
-       settlement,
+       SettlementRows(group, "the messages"),
        {Row("", "--release",
             "Give them back, not begun: others get them, and no attempt has failed",
             {Type(Row::Type::kFlag), group}),
         Row("", "--extend", "Keep the messages for this long from now",
-            {Type(Row::Type::kDuration), NotEmpty(), group}),
-        Row("topic", "--topic", "With --dead-letter: the topic they came from",
-            {Needs({"--dead-letter"})})}});
+            {Type(Row::Type::kDuration), NotEmpty(), group})}});
 }
 
 // ---- pull
@@ -210,7 +185,8 @@ ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullReq
         Print(settings.json ? JsonLine(delivery) : absl::StrCat(token, "  ", text));
     if (printed && !input.Has("--ack")) continue;
     // Another subscriber gets a message that was not written.
-    AddSettlement(token, printed ? Settlement::Ack() : Settlement::Release(), &settle);
+    *settle.add_settlements() =
+        client::ToProto(printed ? Settlement::Ack() : Settlement::Release(), token);
     tokens.push_back(token);
   }
   return tokens.empty() ? kDone : Settle(settings, settle, tokens, /*refused_only=*/true, client);
@@ -367,7 +343,7 @@ Commands ReceiveCommands() {
        "because the lease had ended.",
        {"0a5w3k9dz7m2q --ack", "0a5w3k9dz7m2q 0a5w3k9e1c8rt --nack 10s --reason busy",
         "0a5w3k9dz7m2q --extend 5m", "0a5w3k9dz7m2q --release",
-        "0a5w3k9dz7m2q --dead-letter --topic orders --reason \"no such customer\""},
+        "0a5w3k9dz7m2q --dead-letter --reason \"no such customer\""},
        SettleRows(),
        settle},
   };

@@ -129,19 +129,19 @@ bool LeaseKeeper::End(int handler) {
 
 // ---- Requests
 
-int LeaseKeeper::Collect(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request) {
-  const int releases_before = request->release_size();
+std::vector<std::string> LeaseKeeper::Collect(SteadyTime now, bool sends, int room,
+                                              v1::SubscribeRequest* request) {
+  std::vector<std::string> given_back;
   room = ExtendRunning(now, room, request);
-  room = KeepWaiting(now, room, request);
-  const int releases = request->release_size() - releases_before;
-  Report(now, sends || request->extend_size() > 0 || releases > 0, room, request);
-  return releases;
+  room = KeepWaiting(now, room, &given_back, request);
+  Report(now, sends || request->settlements_size() > 0, room, request);
+  return given_back;
 }
 
 void LeaseKeeper::AddExtension(const std::string& lease_token, v1::SubscribeRequest* request) {
-  v1::ExtendLease* extend = request->add_extend();
-  extend->set_lease_token(lease_token);
-  *extend->mutable_duration() = ToProto(lease_);
+  v1::Settlement* settlement = request->add_settlements();
+  settlement->set_lease_token(lease_token);
+  *settlement->mutable_extend()->mutable_duration() = ToProto(lease_);
   ++asked_[lease_token].requests;
 }
 
@@ -157,7 +157,8 @@ int LeaseKeeper::ExtendRunning(SteadyTime now, int room, v1::SubscribeRequest* r
   return room;
 }
 
-int LeaseKeeper::KeepWaiting(SteadyTime now, int room, v1::SubscribeRequest* request) {
+int LeaseKeeper::KeepWaiting(SteadyTime now, int room, std::vector<std::string>* given_back,
+                             v1::SubscribeRequest* request) {
   const SteadyTime until = extends_ ? now + interval_ / 4 : now;
   // The loop ends because each frame moves to the end with a later time, or leaves the list.
   while (!frames_.empty() && frames_.front()->extend_at <= until) {
@@ -171,7 +172,10 @@ int LeaseKeeper::KeepWaiting(SteadyTime now, int room, v1::SubscribeRequest* req
       if (keep) {
         AddExtension(token, request);
       } else {
-        request->add_release()->set_lease_token(token);
+        v1::Settlement* settlement = request->add_settlements();
+        settlement->set_lease_token(token);
+        settlement->mutable_release();
+        given_back->push_back(token);
         Remove(frame, i);
       }
     }

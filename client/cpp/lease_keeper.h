@@ -92,8 +92,10 @@ class LeaseKeeper {
 
   // Adds to `request` what is due at `now`: reports, releases of deliveries that it gives back, and
   // extensions, with those that are due soon. Adds at most `room` elements, and
-  // the others stay due. `sends`: the request is sent in any case. Returns the number of releases.
-  int Collect(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request);
+  // the others stay due. `sends`: the request is sent in any case. Returns the tokens of the
+  // deliveries that it gives back.
+  std::vector<std::string> Collect(SteadyTime now, bool sends, int room,
+                                   v1::SubscribeRequest* request);
   // When to call Collect next, as of `now`. A frame that is added later is not due before this
   // time, and a handler that begins later is due no more than kReportAlone after its begin. Absent:
   // nothing is due before.
@@ -155,7 +157,8 @@ class LeaseKeeper {
   // Each returns the room left.
   int ExtendRunning(SteadyTime now, int room, v1::SubscribeRequest* request);
   // Extends the deliveries that wait, or gives them back.
-  int KeepWaiting(SteadyTime now, int room, v1::SubscribeRequest* request);
+  int KeepWaiting(SteadyTime now, int room, std::vector<std::string>* given_back,
+                  v1::SubscribeRequest* request);
   void Report(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request);
   // When a delivery that runs needs an extension, and a report of its own. Never: the greatest
   // time.

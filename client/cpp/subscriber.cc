@@ -64,6 +64,30 @@ v1::SubscribeRequest MakeStart(const SubscriberOptions& options, int64_t max_del
 
 }  // namespace
 
+v1::Settlement ToProto(const Settlement& settlement, std::string lease_token) {
+  v1::Settlement proto;
+  proto.set_lease_token(std::move(lease_token));
+  const auto set_delay = [&settlement](auto* action) {
+    if (settlement.delay.has_value()) *action->mutable_delay() = ToProto(*settlement.delay);
+  };
+  switch (settlement.kind) {
+    case Settlement::Kind::kAck:
+    case Settlement::Kind::kLeave:
+      break;
+    case Settlement::Kind::kNack:
+      proto.mutable_nack()->set_reason(settlement.reason);
+      set_delay(proto.mutable_nack());
+      break;
+    case Settlement::Kind::kDeadLetter:
+      proto.mutable_dead_letter()->set_reason(settlement.reason);
+      break;
+    case Settlement::Kind::kRelease:
+      set_delay(proto.mutable_release());
+      break;
+  }
+  return proto;
+}
+
 absl::Time Delivery::deliver_time() const { return FromProto(proto_.deliver_time()); }
 absl::Time Delivery::accept_time() const { return FromProto(proto_.accept_time()); }
 absl::Duration Delivery::lateness() const { return FromProto(proto_.lateness()); }

@@ -89,6 +89,10 @@ struct Settlement {
   std::string reason;
 };
 
+// Returns the settlement of this lease, for Client::Settle. The server refuses a reason over 255
+// bytes. REQUIRES: it is not kLeave.
+v1::Settlement ToProto(const Settlement& settlement, std::string lease_token);
+
 // Settles a delivery. `handler_threads` threads call it at once. It must not stop the subscriber.
 // If it throws an exception, the settlement is a Nack with the exception's text.
 using Handler = std::function<Settlement(const Delivery&)>;

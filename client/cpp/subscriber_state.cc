@@ -59,10 +59,9 @@ std::string FittingReason(std::string reason) {
   return reason.substr(0, fitting);
 }
 
-// What the server's limit counts, of a request without extensions: settlements, and reports.
+// What the server's limit counts.
 int SettlementsIn(const v1::SubscribeRequest& request) {
-  return request.ack_size() + request.nack_size() + request.release_size() +
-         request.dead_letter_size() + request.begun_size();
+  return request.settlements_size() + request.begun_size();
 }
 
 // Moves the elements that exceed `room` from the end of `from` to `to`. Returns the room left.
@@ -245,17 +244,15 @@ void SubscriberState::Skip(Frame* frame, int begin, int end, uint64_t stream) {
 void SubscriberState::SkipOne(const v1::Delivery& delivery, uint64_t stream) {
   ++counts_.skipped;
   if (!stopping_ || !IsOpen(stream)) return;
-  outgoing_.add_release()->set_lease_token(delivery.lease_token());
+  *outgoing_.add_settlements() = ToProto(Settlement::Release(), delivery.lease_token());
   skipped_.insert(delivery.lease_token());
   write_ready_.NotifyOne();
 }
 
-void SubscriberState::OnGivenBack(const v1::SubscribeRequest& request, int count) {
-  if (count == 0) return;
-  counts_.skipped += count;
-  for (int i = request.release_size() - count; i < request.release_size(); ++i) {
-    skipped_.insert(request.release(i).lease_token());
-  }
+void SubscriberState::OnGivenBack(std::vector<std::string> tokens) {
+  if (tokens.empty()) return;
+  counts_.skipped += static_cast<int64_t>(tokens.size());
+  for (std::string& token : tokens) skipped_.insert(std::move(token));
   // The server delivers these messages again, so the queue must not keep the first copies.
   std::erase_if(queue_, [](const Work& work) {
     const auto& waits = work.frame->waits;
@@ -352,28 +349,15 @@ bool SubscriberState::Settle(Work* work, const Settlement& settlement) {
   return false;
 }
 
-void SubscriberState::AddOutgoing(const std::string& lease_token, const Settlement& settlement) {
+void SubscriberState::AddOutgoing(const std::string& lease_token, Settlement settlement) {
   if (settlement.kind == Settlement::Kind::kAck) {
-    outgoing_.add_ack(lease_token);
+    // The common case needs no copy of the settlement.
+    outgoing_.add_settlements()->set_lease_token(lease_token);
     return;
   }
   not_acks_.emplace(lease_token, settlement.kind);
-  if (settlement.kind == Settlement::Kind::kDeadLetter) {
-    v1::DeadLetterLease* dead_letter = outgoing_.add_dead_letter();
-    dead_letter->set_lease_token(lease_token);
-    dead_letter->set_reason(FittingReason(settlement.reason));
-    return;
-  }
-  if (settlement.kind == Settlement::Kind::kRelease) {
-    v1::ReleaseLease* release = outgoing_.add_release();
-    release->set_lease_token(lease_token);
-    if (settlement.delay.has_value()) *release->mutable_delay() = ToProto(*settlement.delay);
-    return;
-  }
-  v1::Nack* nack = outgoing_.add_nack();
-  nack->set_lease_token(lease_token);
-  if (settlement.delay.has_value()) *nack->mutable_delay() = ToProto(*settlement.delay);
-  nack->set_reason(FittingReason(settlement.reason));
+  settlement.reason = FittingReason(std::move(settlement.reason));
+  *outgoing_.add_settlements() = ToProto(settlement, lease_token);
 }
 
 void SubscriberState::FinishWork(Work* work) {
@@ -389,12 +373,9 @@ void SubscriberState::FinishWork(Work* work) {
 int SubscriberState::TakeSettlements(v1::SubscribeRequest* request) {
   request->Swap(&outgoing_);
   if (SettlementsIn(*request) <= request_max_) return request_max_ - SettlementsIn(*request);
-  int room = request_max_;
-  room = MoveExcess(room, request->mutable_ack(), outgoing_.mutable_ack());
-  room = MoveExcess(room, request->mutable_nack(), outgoing_.mutable_nack());
-  room = MoveExcess(room, request->mutable_release(), outgoing_.mutable_release());
-  room = MoveExcess(room, request->mutable_begun(), outgoing_.mutable_begun());
-  return MoveExcess(room, request->mutable_dead_letter(), outgoing_.mutable_dead_letter());
+  const int room =
+      MoveExcess(request_max_, request->mutable_settlements(), outgoing_.mutable_settlements());
+  return MoveExcess(room, request->mutable_begun(), outgoing_.mutable_begun());
 }
 
 SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* request) {
@@ -404,13 +385,10 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     request->Clear();
     const int room = TakeSettlements(request);
     const bool sends = room < request_max_ || request->no_more_deliveries();
-    if (SettlementsIn(*request) > request->begun_size()) ++counts_.settle_requests;
+    if (request->settlements_size() > 0) ++counts_.settle_requests;
     const SteadyTime now = std::chrono::steady_clock::now();
-    const int released = leases_.Collect(now, sends, room, request);
-    OnGivenBack(*request, released);
-    if (sends || released > 0 || request->extend_size() > 0 || request->begun_size() > 0) {
-      return WriteTask::kWrite;
-    }
+    OnGivenBack(leases_.Collect(now, sends, room, request));
+    if (sends || SettlementsIn(*request) > 0) return WriteTask::kWrite;
     // Nothing comes and nothing is left to settle: end the stream, so that a server that drains
     // does not wait for its full grace period.
     if (draining_ && queue_.empty() && busy_handlers_ == 0 && unconfirmed_ == 0) {

@@ -117,7 +117,7 @@ class SubscriberState {
   // Moves as many settlements as fit from `outgoing_` into `request`, which is empty. Returns the
   // room left.
   int TakeSettlements(v1::SubscribeRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddOutgoing(const std::string& lease_token, const Settlement& settlement)
+  void AddOutgoing(const std::string& lease_token, Settlement settlement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins the first delivery of `work` that may be handled, and makes it the first one. Returns
   // false if there is none.
@@ -132,9 +132,8 @@ class SubscriberState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops a delivery that got no handler. Releases it if the subscriber stops and `stream` is open.
   void SkipOne(const v1::Delivery& delivery, uint64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts the last `count` releases of the request, whose deliveries waited too long.
-  void OnGivenBack(const v1::SubscribeRequest& request, int count)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts deliveries that the keeper has given back, because they waited too long.
+  void OnGivenBack(std::vector<std::string> tokens) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops the deliveries that wait for handlers.
   void ClearQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Recycle(std::shared_ptr<Frame> frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -341,7 +341,8 @@ type SettleResult struct {
 	TriedBefore bool
 }
 
-// Settle settles leases of Pull or of streams. The answer says which settlements took effect.
+// Settle settles leases of Pull or of streams, of any topics, in the order of the request. A settlement without an action
+// is an ack. The answer says which settlements took effect.
 func (c *Client) Settle(ctx context.Context, request *pb.SettleRequest) (*SettleResult, error) {
 	response, tries, err := call(ctx, c.caller, true, 0, c.messages.Settle, request)
 	if err != nil {

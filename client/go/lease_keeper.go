@@ -180,8 +180,7 @@ func (k *leaseKeeper) collect(now time.Time, room int, request *pb.SubscribeRequ
 }
 
 func isEmpty(request *pb.SubscribeRequest) bool {
-	return !request.NoMoreDeliveries && len(request.Ack)+len(request.Nack)+len(request.Release)+len(request.DeadLetter)+
-		len(request.Extend)+len(request.Begun) == 0
+	return !request.NoMoreDeliveries && len(request.Settlements)+len(request.Begun) == 0
 }
 
 // collectExtensions also takes the leases that are due soon after, so that frames that arrived close together share a
@@ -215,7 +214,9 @@ func (k *leaseKeeper) collectExtensions(now time.Time, room int, request *pb.Sub
 			room--
 			l.renewed = l.age(now)
 			token := l.delivery.LeaseToken
-			request.Extend = append(request.Extend, &pb.ExtendLease{LeaseToken: token, Duration: durationpb.New(k.duration)})
+			extend := &pb.ExtendLease{Duration: durationpb.New(k.duration)}
+			request.Settlements = append(request.Settlements,
+				&pb.Settlement{LeaseToken: token, Action: &pb.Settlement_Extend{Extend: extend}})
 			k.asked[token] = l
 			l.asked++
 		}
@@ -325,7 +326,7 @@ func (k *leaseKeeper) onBegun(token string) (waits bool) {
 // onRefused: the server refused a request for this lease. known is true if the server refused an extension or a report,
 // and lost if the subscriber learns from it that the lease has ended. Neither is requested again.
 func (k *leaseKeeper) onRefused(token string) (known, lost bool) {
-	// The server handles the reports of a request before its extensions.
+	// The server takes the reports of a request before its extensions.
 	l := k.reported[token]
 	if l != nil {
 		delete(k.reported, token)

@@ -44,7 +44,7 @@ func TestLeasesOfWaitingAndRunningDeliveries(t *testing.T) {
 				givenBack = second
 				k.release(late[0])
 			}
-			if len(request.Extend) > 0 {
+			if len(request.Settlements) > 0 {
 				extended = append(extended, second)
 			}
 		}
@@ -86,7 +86,7 @@ func TestNoExtensionOfASettledOrLostLease(t *testing.T) {
 	extended := func(second int) int {
 		request := &pb.SubscribeRequest{}
 		k.collect(start.Add(time.Duration(second)*time.Second), 100, request)
-		return len(request.Extend)
+		return len(request.Settlements)
 	}
 	if count := extended(10); count != 3 {
 		t.Fatalf("%d leases extended after 10 s", count)

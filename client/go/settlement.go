@@ -64,22 +64,22 @@ func FromError(err error) Settlement {
 	return Nack(err.Error())
 }
 
-// addTo adds the settlement of a lease to a request.
-func (s Settlement) addTo(request *pb.SubscribeRequest, token string) {
+// of returns the settlement of this lease, for the server. Not for Leave.
+func (s Settlement) of(token string) *pb.Settlement {
+	settlement := &pb.Settlement{LeaseToken: token}
 	var delay *durationpb.Duration
 	if s.delay != nil {
 		delay = durationpb.New(*s.delay)
 	}
 	switch s.kind {
-	case kindAck:
-		request.Ack = append(request.Ack, token)
 	case kindNack:
-		request.Nack = append(request.Nack, &pb.Nack{LeaseToken: token, Delay: delay, Reason: fittingReason(s.reason)})
+		settlement.Action = &pb.Settlement_Nack{Nack: &pb.Nack{Delay: delay, Reason: fittingReason(s.reason)}}
 	case kindDeadLetter:
-		request.DeadLetter = append(request.DeadLetter, &pb.DeadLetterLease{LeaseToken: token, Reason: fittingReason(s.reason)})
+		settlement.Action = &pb.Settlement_DeadLetter{DeadLetter: &pb.DeadLetterLease{Reason: fittingReason(s.reason)}}
 	case kindRelease:
-		request.Release = append(request.Release, &pb.ReleaseLease{LeaseToken: token, Delay: delay})
+		settlement.Action = &pb.Settlement_Release{Release: &pb.ReleaseLease{Delay: delay}}
 	}
+	return settlement
 }
 
 // reasonBytesMax is the longest reason that the server accepts. It ends the stream if it gets a longer one.

@@ -41,9 +41,9 @@ type subscriberState struct {
 	// Handlers that run, or wait for the server's confirmation.
 	busy     int
 	outgoing pb.SubscribeRequest
-	// The most settlements, extensions and reports in one request: the stream's credit. The server ends a stream that exceeds a
-	// limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the
-	// server no longer counts those whose leases have ended.
+	// The most settlements, with extensions, and reports in one request: the stream's credit. The server ends a stream
+	// that exceeds a limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit,
+	// because the server no longer counts those whose leases have ended.
 	requestMax  int
 	unconfirmed int64
 	// The unconfirmed settlements that are not acks, by lease token.
@@ -242,8 +242,8 @@ func (s *subscriberState) confirm(response *pb.SubscribeResponse) {
 		delete(s.notAcks, token)
 	}
 	for _, refusal := range response.Refused {
-		// A token may have been sent first in an extend or a report, and then in a settlement. The server answers them in
-		// that order.
+		// A token may have been sent first in a report or an extension, and then in the settlement of its lease. The
+		// server answers them in that order.
 		if known, lost := s.leases.onRefused(refusal.LeaseToken); known {
 			if lost {
 				s.counts.LeasesLost++
@@ -279,7 +279,7 @@ func (s *subscriberState) skip(l *lease, giveBack bool) {
 	if !giveBack || l.lost || !s.streamOpen || l.stream != s.stream {
 		return
 	}
-	Release().addTo(&s.outgoing, token)
+	s.outgoing.Settlements = append(s.outgoing.Settlements, Release().of(token))
 	s.skipped[token] = struct{}{}
 	s.wakeWriter()
 }
@@ -397,7 +397,7 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 		if settlement.kind != kindAck {
 			s.notAcks[token] = settlement.kind
 		}
-		settlement.addTo(&s.outgoing, token)
+		s.outgoing.Settlements = append(s.outgoing.Settlements, settlement.of(token))
 		s.unconfirmed++
 		s.wakeWriter()
 	}
@@ -430,8 +430,11 @@ func (s *subscriberState) tryWrite(now time.Time) (request *pb.SubscribeRequest,
 	if !s.streamOpen {
 		return nil, false, 0
 	}
-	request, room := s.takeSettlements()
-	if room < s.requestMax {
+	request = &pb.SubscribeRequest{NoMoreDeliveries: s.outgoing.NoMoreDeliveries}
+	s.outgoing.NoMoreDeliveries = false
+	room := s.requestMax
+	request.Settlements, s.outgoing.Settlements, room = split(s.outgoing.Settlements, room)
+	if len(request.Settlements) > 0 {
 		s.counts.SettleRequests++
 	}
 	request.Begun, s.outgoing.Begun, room = split(s.outgoing.Begun, room)
@@ -469,19 +472,6 @@ func (s *subscriberState) giveBack(late []*lease) {
 		}
 	}
 	s.queue = waiting
-}
-
-// takeSettlements moves as many settlements as fit from outgoing into a new request. It returns the room left.
-func (s *subscriberState) takeSettlements() (request *pb.SubscribeRequest, room int) {
-	from := &s.outgoing
-	request = &pb.SubscribeRequest{NoMoreDeliveries: from.NoMoreDeliveries}
-	from.NoMoreDeliveries = false
-	room = s.requestMax
-	request.Ack, from.Ack, room = split(from.Ack, room)
-	request.Nack, from.Nack, room = split(from.Nack, room)
-	request.Release, from.Release, room = split(from.Release, room)
-	request.DeadLetter, from.DeadLetter, room = split(from.DeadLetter, room)
-	return request, room
 }
 
 // split divides a list into the elements that fit and the rest. It returns the room left.

@@ -31,41 +31,48 @@ func openState(count int) *subscriberState {
 	return s
 }
 
-// tokens returns the lease tokens of a request.
-func tokens(request *pb.SubscribeRequest) []string {
-	all := append([]string(nil), request.Ack...)
-	for _, nack := range request.Nack {
-		all = append(all, nack.LeaseToken)
-	}
-	for _, release := range request.Release {
-		all = append(all, release.LeaseToken)
-	}
-	for _, dead := range request.DeadLetter {
-		all = append(all, dead.LeaseToken)
-	}
-	for _, extend := range request.Extend {
-		all = append(all, extend.LeaseToken)
+// tokens returns the lease tokens of the settlements of a request.
+func tokens(request *pb.SubscribeRequest) (all []string) {
+	for _, settlement := range request.GetSettlements() {
+		all = append(all, settlement.LeaseToken)
 	}
 	return all
 }
 
-// Leases that end return credit, so there can be more settlements and extensions than credit.
+// releases counts the releases of a request.
+func releases(request *pb.SubscribeRequest) (count int) {
+	for _, settlement := range request.GetSettlements() {
+		if settlement.GetRelease() != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// Leases that end return credit, so there can be more settlements, extensions and reports than credit.
 func TestNoRequestHasMoreSettlementsThanTheCredit(t *testing.T) {
 	s := openState(13)
-	kinds := []Settlement{Ack(), Nack("n"), DeadLetter("d"), Release()}
-	for i := 0; i < 8; i++ {
+	kinds := []Settlement{Ack(), Nack("n"), DeadLetter("d"), Release(), Leave()}
+	var settled []string
+	for i := 0; i < 10; i++ {
 		work, _ := s.takeWork()
-		s.settle(work, kinds[i%len(kinds)])
+		settlement := kinds[i%len(kinds)]
+		if settlement != Leave() {
+			settled = append(settled, work.delivery.LeaseToken)
+		}
+		s.settle(work, settlement)
 	}
-	// The other 5 leases are due to be extended.
+	// The other 3 leases are due to be extended.
 	now := time.Now().Add(10 * time.Second)
 	seen := map[string]bool{}
+	var sent []string
 	for len(seen) < 13 {
 		request, _, wait := s.tryWrite(now)
 		if wait != 0 {
 			t.Fatalf("nothing to write after %d of 13", len(seen))
 		}
-		all := tokens(request)
+		sent = append(sent, tokens(request)...)
+		all := append(tokens(request), request.Begun...)
 		if len(all) > 3 {
 			t.Fatalf("a request with %d tokens", len(all))
 		}
@@ -79,6 +86,9 @@ func TestNoRequestHasMoreSettlementsThanTheCredit(t *testing.T) {
 	if request, _, wait := s.tryWrite(now); wait == 0 {
 		t.Fatalf("one more request: %v", request)
 	}
+	if got := sent[:len(settled)]; fmt.Sprint(got) != fmt.Sprint(settled) {
+		t.Fatalf("settled in the order %v, not %v", got, settled)
+	}
 }
 
 func TestStopReleasesDeliveriesWithoutHandler(t *testing.T) {
@@ -86,7 +96,7 @@ func TestStopReleasesDeliveriesWithoutHandler(t *testing.T) {
 	work, _ := s.takeWork()
 	s.requestStop()
 	request, _, _ := s.tryWrite(time.Now())
-	if !request.NoMoreDeliveries || len(request.Release) != 2 {
+	if !request.NoMoreDeliveries || releases(request) != 2 {
 		t.Fatalf("%v", request)
 	}
 	s.settle(work, Ack())
@@ -157,7 +167,7 @@ func TestDeliveriesThatWaitTooLongAreGivenBack(t *testing.T) {
 	now := time.Now().Add(10 * time.Second)
 	s.tryWrite(now)
 	request, _, _ := s.tryWrite(now)
-	if len(request.Release) != 2 || len(s.queue) != 0 {
+	if releases(request) != 2 || len(s.queue) != 0 {
 		t.Fatalf("%v, and %d deliveries wait", request, len(s.queue))
 	}
 	s.onFrame(&pb.SubscribeResponse{Settled: tokens(request)})
@@ -171,7 +181,8 @@ func TestARefusedReportIsALostLease(t *testing.T) {
 	s := openState(1)
 	work, ctx := s.takeWork()
 	request, _, _ := s.tryWrite(time.Now().Add(10 * time.Second))
-	if len(request.Begun) != 1 || len(request.Extend) != 1 {
+	if len(request.Begun) != 1 || len(request.Settlements) != 1 ||
+		request.Settlements[0].GetExtend().GetDuration().AsDuration() != 30*time.Second {
 		t.Fatalf("%v", request)
 	}
 	refused := &pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}}
@@ -260,7 +271,7 @@ func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
 			t.Fatalf("%s: %d handlers are busy", c.name, s.busy)
 		}
 		request, _, _ = s.tryWrite(time.Now())
-		if got := len(request.GetRelease()); got != c.released {
+		if got := releases(request); got != c.released {
 			t.Fatalf("%s: %d releases", c.name, got)
 		}
 		if got := s.getCounts(); got != c.counts {

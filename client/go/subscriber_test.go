@@ -32,7 +32,7 @@ func TestSubscriberNacksAfterAPanic(t *testing.T) {
 		for err == nil {
 			var request *pb.SubscribeRequest
 			if request, err = stream.Recv(); err == nil && len(tokens(request)) > 0 {
-				reason <- append(request.Nack, &pb.Nack{})[0].Reason
+				reason <- request.Settlements[0].GetNack().GetReason()
 				err = stream.Send(&pb.SubscribeResponse{Settled: tokens(request)})
 			}
 		}
@@ -104,8 +104,8 @@ func deliverTwice(reasons chan<- string) func(stream pb.Messages_SubscribeServer
 			if err != nil {
 				return err
 			}
-			for _, nack := range request.Nack {
-				reasons <- nack.Reason
+			for _, settlement := range request.Settlements {
+				reasons <- settlement.GetNack().GetReason()
 				return status.Error(codes.Unavailable, "restarting")
 			}
 		}

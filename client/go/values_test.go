@@ -11,6 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	pb "github.com/duetime/duetime/client/go/duetimepb"
 )
 
@@ -41,6 +44,28 @@ func TestReasonsFit(t *testing.T) {
 		fitting := fittingReason(reason)
 		if len(fitting) > 255 || len(fitting) < 5 || !utf8.ValidString(fitting) {
 			t.Errorf("%q became %q", reason, fitting)
+		}
+	}
+}
+
+func TestTheActionsOfSettlements(t *testing.T) {
+	second := durationpb.New(time.Second)
+	for _, c := range []struct {
+		settlement Settlement
+		want       *pb.Settlement
+	}{
+		{Ack(), &pb.Settlement{}},
+		{FromError(nil), &pb.Settlement{}},
+		{Nack("r"), &pb.Settlement{Action: &pb.Settlement_Nack{Nack: &pb.Nack{Reason: "r"}}}},
+		{FromError(errors.New("r")), &pb.Settlement{Action: &pb.Settlement_Nack{Nack: &pb.Nack{Reason: "r"}}}},
+		{NackAfter(time.Second, "r"), &pb.Settlement{Action: &pb.Settlement_Nack{Nack: &pb.Nack{Delay: second, Reason: "r"}}}},
+		{DeadLetter("r"), &pb.Settlement{Action: &pb.Settlement_DeadLetter{DeadLetter: &pb.DeadLetterLease{Reason: "r"}}}},
+		{Release(), &pb.Settlement{Action: &pb.Settlement_Release{Release: &pb.ReleaseLease{}}}},
+		{ReleaseAfter(time.Second), &pb.Settlement{Action: &pb.Settlement_Release{Release: &pb.ReleaseLease{Delay: second}}}},
+	} {
+		c.want.LeaseToken = "token"
+		if got := c.settlement.of("token"); !proto.Equal(got, c.want) {
+			t.Errorf("%v, not %v", got, c.want)
 		}
 	}
 }

@@ -99,7 +99,8 @@ void ServingContext::GiveBackDamaged(protocol::StreamId stream,
   for (const protocol::LeaseToken token : tokens) {
     protocol::SettleCommand command;
     command.stream = stream;
-    command.releases.push_back({.token = token, .delay_ms = kDamagedRetryMs});
+    command.settlements.push_back(
+        {.token = token, .action = protocol::SettleAction::kRelease, .ms = kDamagedRetryMs});
     static_cast<void>(node.load()->Post(protocol::ShardOfLease(token), std::move(command)));
   }
   spdlog::error("{} damaged message(s) were not delivered; the next attempt is in {} s",

@@ -16,7 +16,9 @@
 namespace duetime::delivery {
 
 using protocol::LeaseToken;
+using protocol::SettleAction;
 using protocol::SettleCommand;
+using protocol::Settlement;
 using protocol::StreamId;
 
 namespace {
@@ -30,12 +32,9 @@ constexpr size_t kTimersPerSlice = 200;
 constexpr uint64_t kGraceMaxMs = 1000;
 constexpr uint64_t kGraceMs = 100;
 
-// Passes the first items to `settle` while `go_on` returns true, and removes them.
-template <typename Item, typename GoOn, typename Settle>
-void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle) {
-  size_t taken = 0;
-  while (taken < items->size() && go_on()) settle((*items)[taken++]);
-  items->erase(items->begin(), items->begin() + static_cast<ptrdiff_t>(taken));
+// A failed attempt may be the last one, and then needs a dead letter.
+bool MayNeedLetter(SettleAction action) {
+  return action == SettleAction::kNack || action == SettleAction::kDeadLetter;
 }
 
 }  // namespace
@@ -70,13 +69,15 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
 // ---- Settlements
 
 void LeaseEnds::Settle(base::Now now, SettleCommand command) {
-  if (const auto it = waiting_.find(command.stream); it != waiting_.end()) {
+  const StreamId stream = command.stream;
+  Waiting waiting{.command = std::move(command)};
+  if (const auto it = waiting_.find(stream); it != waiting_.end()) {
     DT_CHECK(!it->second.empty());
     // The command waits behind the stream's earlier settlements.
-    it->second.push_back(std::move(command));
-  } else if (!SettleSome(now, &command)) {
-    turns_.push_back(command.stream);
-    waiting_[command.stream].push_back(std::move(command));
+    it->second.push_back(std::move(waiting));
+  } else if (!SettleSome(now, &waiting)) {
+    turns_.push_back(stream);
+    waiting_[stream].push_back(std::move(waiting));
   }
 }
 
@@ -85,7 +86,7 @@ void LeaseEnds::SettleWaiting(base::Now now) {
   while (!turns_.empty() && left_ > 0 && dead_letters_->has_budget()) {
     const StreamId stream = turns_.front();
     turns_.pop_front();
-    std::deque<SettleCommand>& commands = waiting_[stream];
+    std::deque<Waiting>& commands = waiting_[stream];
     DT_CHECK(!commands.empty());
     while (!commands.empty() && SettleSome(now, &commands.front())) commands.pop_front();
     if (!commands.empty()) {
@@ -97,25 +98,20 @@ void LeaseEnds::SettleWaiting(base::Now now) {
   }
 }
 
-bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
+bool LeaseEnds::SettleSome(base::Now now, Waiting* waiting) {
+  const SettleCommand& command = waiting->command;
   Batch batch;
-  batch.now.stream = batch.later.stream = command->stream;
-  const auto room = [this] { return left_ > 0; };
-  // A failed attempt may be the last one, and then needs a dead letter.
-  const auto room_for_letters = [this] { return left_ > 0 && dead_letters_->has_budget(); };
-  TakeFirst(&command->begun, room, [&](LeaseToken token) { Begin(now, token, &batch); });
-  TakeFirst(&command->acks, room, [&](LeaseToken token) { Ack(now, token, &batch); });
-  TakeFirst(&command->extends, room,
-            [&](const protocol::ExtendItem& item) { Extend(now, item, &batch); });
-  TakeFirst(&command->nacks, room_for_letters,
-            [&](const protocol::NackItem& item) { Nack(now, item, &batch); });
-  TakeFirst(&command->releases, room,
-            [&](const protocol::ReleaseItem& item) { Release(now, item, &batch); });
-  TakeFirst(&command->dead_letters, room_for_letters,
-            [&](const protocol::DeadLetterItem& item) { Reject(now, item, &batch); });
+  batch.now.stream = batch.later.stream = command.stream;
+  size_t& begun = waiting->begun;
+  while (begun < command.begun.size() && left_ > 0) Begin(now, command.begun[begun++], &batch);
+  size_t& settled = waiting->settled;
+  for (; settled < command.settlements.size() && left_ > 0; ++settled) {
+    const Settlement& settlement = command.settlements[settled];
+    if (MayNeedLetter(settlement.action) && !dead_letters_->has_budget()) break;
+    Settle(now, settlement, &batch);
+  }
   Answer(std::move(batch));
-  return command->begun.empty() && command->acks.empty() && command->extends.empty() &&
-         command->nacks.empty() && command->releases.empty() && command->dead_letters.empty();
+  return begun == command.begun.size() && settled == command.settlements.size();
 }
 
 EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
@@ -123,7 +119,7 @@ EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
   --left_;
   const EntryIndex index = leases_->Find(token);
   if (index == kNoEntry) {
-    batch->now.refused.emplace_back(token, protocol::SettleRefusal::kLeaseLost);
+    batch->now.refused.push_back({.token = token});
   }
   return index;
 }
@@ -139,52 +135,55 @@ void LeaseEnds::Begin(base::Now now, LeaseToken token, Batch* batch) {
   if (now.mono_ms + lease_ms > entry.wait_end_mono_ms) leases_->Extend(now, index, lease_ms);
 }
 
-void LeaseEnds::Ack(base::Now now, LeaseToken token, Batch* batch) {
-  const EntryIndex index = FindLease(token, batch);
+void LeaseEnds::Settle(base::Now now, const Settlement& settlement, Batch* batch) {
+  const EntryIndex index = FindLease(settlement.token, batch);
   if (index == kNoEntry) return;
-  batch->later.settled.push_back(token);
-  batch->acked.push_back(index);
-  ends_->BeginSettle(now, index, storage::EndState::kAcked, storage::Durability::kBuffered);
+  switch (settlement.action) {
+    case SettleAction::kAck:
+      batch->later.settled.push_back(settlement.token);
+      batch->acked.push_back(index);
+      ends_->BeginSettle(now, index, storage::EndState::kAcked, storage::Durability::kBuffered);
+      return;
+    case SettleAction::kNack:
+      batch->later.settled.push_back(settlement.token);
+      ++stats_->nacked;
+      // The process has outlived the handler.
+      (*table_)[index].suspect = false;
+      return retries_->Fail(now, index, Failure::kNacked, settlement.ms, settlement.reason);
+    case SettleAction::kExtend:
+      DT_CHECK(settlement.ms.has_value());
+      batch->now.extended.push_back(settlement.token);
+      leases_->Extend(now, index, *settlement.ms);
+      ++stats_->extended;
+      return;
+    case SettleAction::kDeadLetter:
+      return Reject(now, index, settlement, batch);
+    case SettleAction::kRelease:
+      batch->later.settled.push_back(settlement.token);
+      return retries_->Fail(now, index, Failure::kReleased, settlement.ms.value_or(0), "");
+  }
 }
 
-void LeaseEnds::Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch) {
-  const EntryIndex index = FindLease(item.token, batch);
-  if (index == kNoEntry) return;
-  batch->now.extended.push_back(item.token);
-  leases_->Extend(now, index, item.duration_ms);
-  ++stats_->extended;
-}
-
-void LeaseEnds::Nack(base::Now now, const protocol::NackItem& item, Batch* batch) {
-  const EntryIndex index = FindLease(item.token, batch);
-  if (index == kNoEntry) return;
-  batch->later.settled.push_back(item.token);
-  ++stats_->nacked;
-  // The process has outlived the handler.
-  (*table_)[index].suspect = false;
-  retries_->Fail(now, index, Failure::kNacked, item.delay_ms, item.reason);
-}
-
-void LeaseEnds::Release(base::Now now, const protocol::ReleaseItem& item, Batch* batch) {
-  const EntryIndex index = FindLease(item.token, batch);
-  if (index == kNoEntry) return;
-  batch->later.settled.push_back(item.token);
-  retries_->Fail(now, index, Failure::kReleased, item.delay_ms, "");
-}
-
-void LeaseEnds::Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch) {
-  const EntryIndex index = FindLease(item.token, batch);
-  if (index == kNoEntry) return;
+void LeaseEnds::Reject(base::Now now, EntryIndex index, const Settlement& settlement,
+                       Batch* batch) {
   using Made = DeadLetters::Made;
   const Made made =
-      dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, item.reason);
+      dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, settlement.reason);
   if (made == Made::kYes) {
-    batch->later.settled.push_back(item.token);
-  } else if (reader_->ok()) {  // else the shard stops, and the lease has not ended
-    batch->now.refused.emplace_back(item.token, made == Made::kNoMoreHops
-                                                    ? protocol::SettleRefusal::kNoMoreHops
-                                                    : protocol::SettleRefusal::kNoDeadLetterTopic);
+    batch->later.settled.push_back(settlement.token);
+    return;
   }
+  if (!reader_->ok()) return;  // the shard stops, and the lease has not ended
+  protocol::RefusedSettlement refused{.token = settlement.token,
+                                      .refusal = protocol::SettleRefusal::kNoMoreHops};
+  if (made == Made::kNo) {
+    refused.refusal = protocol::SettleRefusal::kNoDeadLetterTopic;
+    if (!settlement.again) {
+      refused.topic = (*table_)[index].subscription->state.topic;
+      refused.reason = settlement.reason;
+    }
+  }
+  batch->now.refused.push_back(std::move(refused));
 }
 
 void LeaseEnds::Answer(Batch batch) {

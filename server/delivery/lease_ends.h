@@ -48,20 +48,24 @@ class LeaseEnds {
  private:
   // The results of a settle command so far.
   struct Batch;
+  // A command, and how much of it is carried out.
+  struct Waiting {
+    protocol::SettleCommand command;
+    size_t begun = 0;
+    size_t settled = 0;
+  };
 
   // ---- Settlements
   void SettleWaiting(base::Now now);
   // Carries out what the step's share allows. True if nothing is left of the command.
-  bool SettleSome(base::Now now, protocol::SettleCommand* command);
+  bool SettleSome(base::Now now, Waiting* waiting);
   // Finds the leased entry and counts it in the step's share. If there is no such lease, adds a
   // refusal to `batch` and returns kNoEntry.
   EntryIndex FindLease(protocol::LeaseToken token, Batch* batch);
   void Begin(base::Now now, protocol::LeaseToken token, Batch* batch);
-  void Ack(base::Now now, protocol::LeaseToken token, Batch* batch);
-  void Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch);
-  void Nack(base::Now now, const protocol::NackItem& item, Batch* batch);
-  void Release(base::Now now, const protocol::ReleaseItem& item, Batch* batch);
-  void Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch);
+  void Settle(base::Now now, const protocol::Settlement& settlement, Batch* batch);
+  void Reject(base::Now now, EntryIndex index, const protocol::Settlement& settlement,
+              Batch* batch);
   void Answer(Batch batch);
   void FinishAcks(const std::vector<EntryIndex>& acked);
 
@@ -89,7 +93,7 @@ class LeaseEnds {
   // Leases that this step may still settle.
   size_t left_ = 0;
   // Settlements that wait for the next steps, by stream and in order; and their streams, in turn.
-  absl::flat_hash_map<protocol::StreamId, std::deque<protocol::SettleCommand>> waiting_;
+  absl::flat_hash_map<protocol::StreamId, std::deque<Waiting>> waiting_;
   std::deque<protocol::StreamId> turns_;
   // True while a settlement from an unknown stream (a unary Settle) waits. It may name any lease.
   bool unknown_stream_waits_ = false;

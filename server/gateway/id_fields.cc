@@ -21,8 +21,8 @@ using google::protobuf::Reflection;
 
 constexpr std::array<absl::string_view, 5> kIdNames = {
     "message_id", "previous_message_id", "next_message_id", "ordering_key_holder", "lease_token"};
-// Lists of tokens: of SubscribeRequest, SubscribeResponse, SettleRequest and SettleResponse.
-constexpr std::array<absl::string_view, 4> kTokenLists = {"ack", "settled", "extended", "begun"};
+// Lists of tokens: of SubscribeRequest, SubscribeResponse and SettleResponse.
+constexpr std::array<absl::string_view, 3> kTokenLists = {"settled", "extended", "begun"};
 
 bool IsId(const FieldDescriptor& field) {
   if (field.type() != FieldDescriptor::TYPE_STRING) return false;

@@ -21,38 +21,9 @@ constexpr uint64_t kSliceMs = 100;
 constexpr uint64_t kSliceGraceMs = 1'000;
 constexpr uint64_t kGiveBackMs = 1'000;
 
-// Gives the tokens of a repeated field to their cells.
-template <typename Request, typename Get>
-void SplitTokens(const CellMap& map, Request* request, Get get, SplitSettles<Request>* split) {
-  for (std::string& token : *get(request)) {
-    auto located = map.Locate(token);
-    if (located.ok()) {
-      *get(&split->parts[located->cell])->Add() = std::move(located->text);
-    } else {
-      split->lost.push_back(std::move(token));
-    }
-  }
-}
-
-// Gives the parts of a repeated field to their cells.
-template <typename Request, typename Get>
-void SplitLeases(const CellMap& map, Request* request, Get get, SplitSettles<Request>* split) {
-  for (auto& lease : *get(request)) {
-    auto located = map.Locate(lease.lease_token());
-    if (!located.ok()) {
-      split->lost.push_back(lease.lease_token());
-      continue;
-    }
-    auto* const part = get(&split->parts[located->cell])->Add();
-    part->Swap(&lease);
-    part->set_lease_token(std::move(located->text));
-  }
-}
-
 // An empty request goes to one cell, which judges it.
 Co<absl::Status> SettleAll(GatewayWorker& worker, const Passed& passed, v1::SettleRequest& request,
                            v1::SettleResponse* response) {
-  const std::string topic = request.topic();
   SplitSettles<v1::SettleRequest> split = Split(worker.map(), &request);
   const size_t cells = split.parts.size();
   std::vector<v1::SettleResponse> responses(cells);
@@ -60,7 +31,6 @@ Co<absl::Status> SettleAll(GatewayWorker& worker, const Passed& passed, v1::Sett
   for (size_t i = 0; i < cells; ++i) {
     const bool last = i + 1 == cells && calls.empty() && split.lost.empty();
     if (split.parts[i].ByteSizeLong() == 0 && !last) continue;
-    split.parts[i].set_topic(topic);
     calls.push_back(std::make_unique<CellCall>(&worker, i, passed, split.parts[i], &responses[i]));
   }
   absl::Status status;
@@ -121,7 +91,7 @@ void Take(int64_t messages, int64_t bytes, Pulled* pulled, v1::PullResponse* res
       // A single message may be larger.
       const bool fits = messages > 0 && (bytes >= size || response->deliveries_size() == 0);
       if (!fits) {
-        back->add_release()->set_lease_token(std::move(*delivery.mutable_lease_token()));
+        AddRelease(std::move(*delivery.mutable_lease_token()), back);
         continue;
       }
       --messages;
@@ -159,7 +129,7 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
   v1::SettleRequest back;
   Take(call.gone() ? 0 : start.max_outstanding_messages, start.max_outstanding_bytes, &pulled,
        response, &back);
-  if (back.release_size() > 0) {
+  if (back.settlements_size() > 0) {
     Passed passed = PassedOf(worker, call.server_context());
     passed.until_mono_ms = clock.Read().mono_ms + kGiveBackMs;
     v1::SettleResponse settled;
@@ -172,23 +142,38 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
 }  // namespace
 
 template <typename Request>
+void AddRelease(std::string token, Request* request) {
+  v1::Settlement* const settlement = request->add_settlements();
+  settlement->set_lease_token(std::move(token));
+  settlement->mutable_release();
+}
+template void AddRelease(std::string, v1::SettleRequest*);
+template void AddRelease(std::string, v1::SubscribeRequest*);
+
+template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request) {
   SplitSettles<Request> split;
   split.parts.resize(map.size());
-  SplitTokens(
-      map, request, [](Request* part) { return part->mutable_ack(); }, &split);
-  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
-    SplitTokens(
-        map, request, [](Request* part) { return part->mutable_begun(); }, &split);
+  // Null: no cell has the token.
+  const auto part_of = [&](std::string* token) -> Request* {
+    auto located = map.Locate(*token);
+    if (!located.ok()) {
+      split.lost.push_back(*token);
+      return nullptr;
+    }
+    *token = std::move(located->text);
+    return &split.parts[located->cell];
+  };
+  for (v1::Settlement& settlement : *request->mutable_settlements()) {
+    Request* const part = part_of(settlement.mutable_lease_token());
+    if (part != nullptr) part->add_settlements()->Swap(&settlement);
   }
-  SplitLeases(
-      map, request, [](Request* part) { return part->mutable_nack(); }, &split);
-  SplitLeases(
-      map, request, [](Request* part) { return part->mutable_extend(); }, &split);
-  SplitLeases(
-      map, request, [](Request* part) { return part->mutable_dead_letter(); }, &split);
-  SplitLeases(
-      map, request, [](Request* part) { return part->mutable_release(); }, &split);
+  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
+    for (std::string& token : *request->mutable_begun()) {
+      Request* const part = part_of(&token);
+      if (part != nullptr) part->add_begun(std::move(token));
+    }
+  }
   return split;
 }
 template SplitSettles<v1::SettleRequest> Split(const CellMap&, v1::SettleRequest*);

@@ -20,6 +20,10 @@ struct SplitSettles {
 template <typename Request>
 SplitSettles<Request> Split(const CellMap& map, Request* request);
 
+// Adds a release of this lease to a SettleRequest or SubscribeRequest.
+template <typename Request>
+void AddRelease(std::string token, Request* request);
+
 // Asks all cells, in short slices until one of them has messages. No call is cancelled, because its
 // messages would be lost until their leases end. Messages beyond the limits are given back.
 rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call);

@@ -135,12 +135,8 @@ void SubscriberFan::AddOpen(const v1::SubscribeRequest& request, Member* member)
     ++member->open[token];
     ++member->open_count;
   };
-  for (const std::string& token : request.ack()) add(token);
   for (const std::string& token : request.begun()) add(token);
-  for (const auto& lease : request.nack()) add(lease.lease_token());
-  for (const auto& lease : request.extend()) add(lease.lease_token());
-  for (const auto& lease : request.dead_letter()) add(lease.lease_token());
-  for (const auto& lease : request.release()) add(lease.lease_token());
+  for (const auto& settlement : request.settlements()) add(settlement.lease_token());
 }
 
 void SubscriberFan::LoseOpen(size_t cell) {
@@ -221,14 +217,14 @@ void SubscriberFan::TakeDeliveries(size_t cell, v1::SubscribeResponse* response)
       const auto located = worker_->map().Locate(delivery.lease_token());
       if (!located.ok()) continue;
       given_back_.insert(delivery.lease_token());
-      back.add_release()->set_lease_token(located->text);
+      AddRelease(located->text, &back);
       continue;
     }
     ++delivered_;
     AddUnsent(delivery.ByteSizeLong());
     unsent_.add_deliveries()->Swap(&delivery);
   }
-  if (back.release_size() > 0) {
+  if (back.settlements_size() > 0) {
     AddOpen(back, &members_[cell]);
     members_[cell].stream->Send(back);
   }

@@ -234,28 +234,19 @@ struct EndPullCommand {
   bool keep_leases = true;
 };
 
-struct NackItem {
+enum class SettleAction : uint8_t { kAck, kNack, kExtend, kDeadLetter, kRelease };
+
+// What to do with one lease.
+struct Settlement {
   LeaseToken token{};
-  // Absent: the subscription's retry policy decides.
-  std::optional<uint64_t> delay_ms;
-  // The subscriber's text.
+  SettleAction action = SettleAction::kAck;
+  // kExtend: how long the lease then lasts. kNack: the delay; absent: by the subscription's retry
+  // policy. kRelease: the delay; absent: none.
+  std::optional<uint64_t> ms = std::nullopt;
+  // kNack, kDeadLetter: the subscriber's text.
   std::string reason = {};
-};
-
-// Gives a message back that its subscriber did not begin.
-struct ReleaseItem {
-  LeaseToken token{};
-  uint64_t delay_ms = 0;
-};
-
-struct DeadLetterItem {
-  LeaseToken token{};
-  std::string reason;
-};
-
-struct ExtendItem {
-  LeaseToken token{};
-  uint64_t duration_ms = 0;
+  // kDeadLetter: the settlement was refused before with RefusedSettlement::topic.
+  bool again = false;
 };
 
 // Settles leases of this shard. A stream may settle any lease whose token it knows, even if the
@@ -264,12 +255,10 @@ struct SettleCommand {
   StreamId stream{};
   // Messages whose handler has begun. The shard takes these first.
   std::vector<LeaseToken> begun = {};
-  std::vector<LeaseToken> acks = {};
-  std::vector<NackItem> nacks = {};
-  std::vector<ExtendItem> extends = {};
-  // Messages that must not be delivered again.
-  std::vector<DeadLetterItem> dead_letters = {};
-  std::vector<ReleaseItem> releases = {};
+  // The shard takes these in order.
+  std::vector<Settlement> settlements = {};
+
+  bool empty() const { return begun.empty() && settlements.empty(); }
 };
 
 // Tells a shard that found a stream's credit exhausted that another shard has returned credit.

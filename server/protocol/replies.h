@@ -295,6 +295,17 @@ struct DeliveryFrame {
 // kNoMoreHops: the message has been in as many dead-letter topics as it may.
 enum class SettleRefusal : uint8_t { kLeaseLost, kNoDeadLetterTopic, kNoMoreHops };
 
+// A settlement that changed nothing.
+struct RefusedSettlement {
+  LeaseToken token{};
+  SettleRefusal refusal = SettleRefusal::kLeaseLost;
+  // With kNoDeadLetterTopic, unless the settlement was sent again: the topic whose dead-letter
+  // topic the shard does not know, and the settlement's text. The sender may let the catalog link
+  // the dead-letter topic, and send the settlement again.
+  storage::TopicId topic{};
+  std::string reason = {};
+};
+
 // Confirms settlements. The shard confirms acks and dead letters after the journal has accepted
 // them, and nacks, extends and refusals at once. So one command may have two replies.
 struct SettleReply {
@@ -303,7 +314,7 @@ struct SettleReply {
   std::vector<LeaseToken> settled;
   std::vector<LeaseToken> extended;
   std::vector<LeaseToken> begun = {};
-  std::vector<std::pair<LeaseToken, SettleRefusal>> refused;
+  std::vector<RefusedSettlement> refused;
 };
 
 // The other shards that found this stream's credit exhausted. The runtime sends each of them a

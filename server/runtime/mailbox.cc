@@ -24,13 +24,9 @@ struct ByteCounter {
     return bytes;
   }
   size_t operator()(const SettleCommand& command) const {
-    size_t bytes = command.acks.size() * sizeof(protocol::LeaseToken) +
-                   command.nacks.size() * sizeof(protocol::NackItem) +
-                   command.extends.size() * sizeof(protocol::ExtendItem) +
-                   command.dead_letters.size() * sizeof(protocol::DeadLetterItem) +
-                   command.releases.size() * sizeof(protocol::ReleaseItem);
-    for (const protocol::NackItem& nack : command.nacks) bytes += nack.reason.size();
-    for (const protocol::DeadLetterItem& item : command.dead_letters) bytes += item.reason.size();
+    size_t bytes = command.begun.size() * sizeof(protocol::LeaseToken) +
+                   command.settlements.size() * sizeof(protocol::Settlement);
+    for (const protocol::Settlement& one : command.settlements) bytes += one.reason.size();
     return bytes;
   }
   size_t operator()(const protocol::CancelBatchCommand& command) const {
@@ -53,8 +49,7 @@ struct ByteCounter {
 struct WeightCounter {
   size_t operator()(const ScheduleCommand& command) const { return command.messages.size(); }
   size_t operator()(const SettleCommand& command) const {
-    return command.acks.size() + command.nacks.size() + command.extends.size() +
-           command.dead_letters.size() + command.releases.size();
+    return command.begun.size() + command.settlements.size();
   }
   size_t operator()(const protocol::CancelBatchCommand& command) const {
     return command.items.size();

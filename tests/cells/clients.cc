@@ -8,6 +8,7 @@
 #include "client/cpp/convert.h"
 #include "client/cpp/error.h"
 #include "tests/cells/rig.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::cells {
 namespace {
@@ -335,15 +336,14 @@ void CellSubscriber::OnDelivery(const v1::Delivery& delivery, v1::SubscribeReque
   test::Event settlement = {
       .token = event.token, .message = number, .run = epoch_, .what = test::What::kAck};
   if (habit < 85) {
-    answer->add_ack(delivery.lease_token());
+    answer->add_settlements()->set_lease_token(delivery.lease_token());
   } else if (habit < 92) {
     settlement.what = test::What::kNack;
-    v1::Nack* const nack = answer->add_nack();
-    nack->set_lease_token(delivery.lease_token());
+    v1::Nack* const nack = test::AddSettlement(delivery.lease_token(), answer)->mutable_nack();
     SetMillis(static_cast<int64_t>(random_() % 500), nack->mutable_delay());
   } else if (habit < 95) {
     settlement.what = test::What::kRelease;
-    answer->add_release()->set_lease_token(delivery.lease_token());
+    test::AddSettlement(delivery.lease_token(), answer)->mutable_release();
   } else {
     return;
   }

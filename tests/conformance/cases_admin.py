@@ -188,7 +188,7 @@ def _(world: World) -> None:
     client, topic = world.client, world.new_name()
     client.make(topic, "content", delay="0s", key="k")
     token = client.pull(topic=topic, wait="30s")["deliveries"][0]["lease_token"]
-    client.settle(topic=topic, dead_letter=[{"lease_token": token}])
+    client.settle(settlements=[{"lease_token": token, "dead_letter": {}}])
     operation = client.start_bulk(topic=topic + ".dlq", action="BULK_ACTION_REDRIVE")["operation"]
     match(wait_done(client, operation["name"]), {"state": "STATE_DONE", "changed": 1})
     match(client.pull(topic=topic, wait="30s"), {"deliveries": [{"payload": text("content"), "key": "k", "attempt": 1}]})

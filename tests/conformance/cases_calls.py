@@ -263,7 +263,8 @@ def _(world: World) -> None:
     match(client.cancel(message_id=message["id"]), {"outcome": "OUTCOME_IN_FLIGHT", "redelivery_stopped": False})
     match(client.cancel(message_id=message["id"], stop_redelivery=True),
           {"outcome": "OUTCOME_IN_FLIGHT", "redelivery_stopped": True})
-    match(client.settle(ack=[token]), {"refused": [{"lease_token": token, "reason": "REASON_LEASE_LOST"}]})
+    match(client.settle(settlements=[{"lease_token": token}]),
+          {"refused": [{"lease_token": token, "reason": "REASON_LEASE_LOST"}]})
 
 
 @case("reschedule.times")
@@ -350,9 +351,9 @@ def _(world: World) -> None:
     match(deliveries, [{"message_id": message["id"], "payload": text("content"), "attempt": 1, "key": "k",
                         "attributes": {"a": "1"}, "labels": {"l": "2"}, "lease_token": anything}])
     token = deliveries[0]["lease_token"]
-    match(client.settle(ack=[token]), {"settled": [token], "refused": []})
+    match(client.settle(settlements=[{"lease_token": token}]), {"settled": [token], "refused": []})
     check(client.state(message["id"]) == "STATE_ACKED", "not acked")
-    match(client.settle(ack=[token]), {"settled": [], "refused": [{"reason": "REASON_LEASE_LOST"}]})
+    match(client.settle(settlements=[{"lease_token": token}]), {"settled": [], "refused": [{"reason": "REASON_LEASE_LOST"}]})
 
 
 @case("pull.waits")
@@ -376,7 +377,7 @@ def _(world: World) -> None:
     through.pull(topic=topic)
     through.make(topic)
     client.make(topic, delay="0s")
-    through.settle(ack=[waiting.result()["deliveries"][0]["lease_token"]])
+    through.settle(settlements=[{"lease_token": waiting.result()["deliveries"][0]["lease_token"]}])
     check([number == relay.calls[0][1] for _, number in relay.calls] == [True, False, True, True, True],
           f"the connections of the calls: {[number for _, number in relay.calls]}")
 
@@ -398,11 +399,15 @@ def _(world: World) -> None:
     for delivery in client.pull(topic=topic, wait="30s")["deliveries"]:
         tokens[delivery["payload"]] = delivery["lease_token"]
     ack, nack, dead, release, extend = (tokens[text(str(i))] for i in range(5))
-    answer = client.settle(topic=topic, ack=[ack, "unknown"], nack=[{"lease_token": nack, "delay": "0s", "reason": "r"}],
-                           dead_letter=[{"lease_token": dead, "reason": "bad"}], release=[{"lease_token": release}],
-                           extend=[{"lease_token": extend, "duration": "120s"}])
+    answer = client.settle(settlements=[
+        {"lease_token": ack}, {"lease_token": "unknown"}, {"lease_token": ack},
+        {"lease_token": nack, "extend": {"duration": "120s"}}, {"lease_token": nack, "nack": {"delay": "0s", "reason": "r"}},
+        {"lease_token": dead, "dead_letter": {"reason": "bad"}}, {"lease_token": release, "release": {}},
+        {"lease_token": extend, "extend": {"duration": "120s"}}])
     check(sorted(answer["settled"]) == sorted([ack, nack, dead, release]), f"{answer}")
-    match(answer, {"extended": [extend], "refused": [{"lease_token": "unknown", "reason": "REASON_LEASE_LOST"}]})
+    check(sorted(answer["extended"]) == sorted([nack, extend]), f"the order of a lease was not kept: {answer}")
+    check(sorted(one["lease_token"] for one in answer["refused"]) == sorted(["unknown", ack]), f"{answer}")
+    match(answer, {"refused": [{"reason": "REASON_LEASE_LOST"}] * 2})
     again = client.pull(topic=topic, max_messages=2, wait="30s")["deliveries"]
     while len(again) < 2:
         more = client.pull(topic=topic, max_messages=1, wait="30s")["deliveries"]
@@ -432,7 +437,7 @@ ERRORS = [
     ("get", {"key": {"topic": "t", "key": "none"}}, "NOT_FOUND", "MESSAGE_NOT_FOUND", None),
     ("explain", {"key": {"topic": "t", "key": "none"}}, "NOT_FOUND", "MESSAGE_NOT_FOUND", None),
     ("pull", {"topic": "t", "max_messages": -1}, "INVALID_ARGUMENT", "INVALID_PULL", None),
-    ("settle", {"topic": "nowhere", "dead_letter": [{"lease_token": "x"}]}, "NOT_FOUND", "TOPIC_NOT_FOUND", None),
+    ("settle", {"settlements": [{"lease_token": "x" * 65}]}, "INVALID_ARGUMENT", "INVALID_SETTLE", "lease_token"),
     ("get_topic", {"name": "nowhere"}, "NOT_FOUND", "TOPIC_NOT_FOUND", None),
     ("get_operation", {"name": "nothing"}, "NOT_FOUND", "OPERATION_NOT_FOUND", None),
     ("get_recurrence", {"name": "nothing"}, "NOT_FOUND", "RECURRENCE_NOT_FOUND", None),

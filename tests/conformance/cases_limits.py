@@ -61,7 +61,7 @@ def _(world: World) -> None:
     check_same(listed, request, "list")
     pulled = client.pull(topic=topic, subscription=subscription, wait="30s")["deliveries"]
     check_same(pulled[0], request, "pull")
-    client.settle(topic=topic, nack=[{"lease_token": pulled[0]["lease_token"], "delay": "0s", "reason": NAME}])
+    client.settle(settlements=[{"lease_token": pulled[0]["lease_token"], "nack": {"delay": "0s", "reason": NAME}}])
     subscriber = client.subscribe(topic, subscription=subscription, client_id=NAME)
     delivery = subscriber.take()
     check_same(delivery, request, "subscriber")

@@ -90,7 +90,7 @@ REQUESTS: dict[str, Make] = {
     "DeleteRecurrence": lambda c, t: {"name": made_recurrence(c, t)["name"]},
     "PreviewRecurrence": lambda c, t: {"schedule": DAILY, "count": 2},
     "Pull": lambda c, t: message(c, t, delay="0s") and {"topic": t, "wait": "30s"},
-    "Settle": lambda c, t: {"topic": t, "ack": [lease(c, t)]},
+    "Settle": lambda c, t: {"settlements": [{"lease_token": lease(c, t)}]},
     "ServerInfo": lambda c, t: {},
     "CreateTopic": lambda c, t: {"topic": {"name": t, "settings": {"max_pending": 7}}},
     "GetTopic": lambda c, t: {"name": made_topic(c, t)},

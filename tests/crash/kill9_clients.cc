@@ -9,6 +9,7 @@
 #include "client/cpp/channel.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "tests/crash/call_outcome.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::crash {
 namespace {
@@ -291,7 +292,7 @@ void SubscriberClient::RunStream(v1::Messages::Stub* stub, std::mt19937_64* rand
     for (const v1::Delivery& delivery : response.deliveries()) {
       OnDelivery(delivery, random, &request);
     }
-    if (request.ack_size() + request.nack_size() > 0) stream->Write(request);
+    if (!request.settlements().empty()) stream->Write(request);
     if (static_cast<int>((*random)() % 100) < habits_.breaks) context.TryCancel();
   }
   stream->Finish();
@@ -317,11 +318,10 @@ void SubscriberClient::OnDelivery(const v1::Delivery& delivery, std::mt19937_64*
   const int habit = static_cast<int>((*random)() % 100);
   if (habit < habits_.acks) {
     BeginSettlement(What::kAck, delivery, message);
-    answer->add_ack(delivery.lease_token());
+    answer->add_settlements()->set_lease_token(delivery.lease_token());
   } else if (habit < habits_.acks + habits_.nacks) {
     BeginSettlement(What::kNack, delivery, message);
-    v1::Nack* nack = answer->add_nack();
-    nack->set_lease_token(delivery.lease_token());
+    v1::Nack* nack = test::AddSettlement(delivery.lease_token(), answer)->mutable_nack();
     nack->mutable_delay()->set_nanos(static_cast<int32_t>((*random)() % 50) * 1'000'000);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "client/cpp/channel.h"
 #include "client/cpp/error.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::linear {
 namespace {
@@ -406,12 +407,11 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
     for (const v1::Delivery& delivery : response.deliveries()) {
       OnDelivery(delivery, &random, &request);
     }
-    if (request.ack_size() + request.nack_size() == 0) continue;
+    if (request.settlements().empty()) continue;
     // From here on, the settlements may take effect.
     const int64_t now_us = NowMicros();
-    for (const std::string& token : request.ack()) open_.at(token).operation.begun_us = now_us;
-    for (const v1::Nack& nack : request.nack()) {
-      open_.at(nack.lease_token()).operation.begun_us = now_us;
+    for (const v1::Settlement& one : request.settlements()) {
+      open_.at(one.lease_token()).operation.begun_us = now_us;
     }
     stream->Write(request);
   }
@@ -446,11 +446,10 @@ void Receiver::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
   settlement.operation.token = std::hash<std::string>()(delivery.lease_token());
   if (habit < habits_.acks) {
     settlement.operation.kind = Kind::kAck;
-    settlements->add_ack(delivery.lease_token());
+    settlements->add_settlements()->set_lease_token(delivery.lease_token());
   } else {
     settlement.operation.kind = Kind::kNack;
-    v1::Nack* const nack = settlements->add_nack();
-    nack->set_lease_token(delivery.lease_token());
+    v1::Nack* const nack = test::AddSettlement(delivery.lease_token(), settlements)->mutable_nack();
     nack->mutable_delay()->set_nanos(static_cast<int32_t>((*random)() % 20) * 1'000'000);
   }
   open_.emplace(delivery.lease_token(), std::move(settlement));

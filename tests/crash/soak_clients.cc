@@ -7,6 +7,7 @@
 
 #include "client/cpp/channel.h"
 #include "tests/crash/call_outcome.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::crash {
 namespace {
@@ -285,15 +286,14 @@ void SoakSubscriber::OnDelivery(const v1::Delivery& delivery, v1::SubscribeReque
       .token = test::Fingerprint(delivery.lease_token()), .message = number, .what = What::kAck};
   const uint64_t kind = where_.diligent ? 0 : random_() % 100;
   if (kind < 90) {
-    answer->add_ack(delivery.lease_token());
+    answer->add_settlements()->set_lease_token(delivery.lease_token());
   } else if (kind < 95) {
     event.what = What::kNack;
-    v1::Nack* const nack = answer->add_nack();
-    nack->set_lease_token(delivery.lease_token());
+    v1::Nack* const nack = test::AddSettlement(delivery.lease_token(), answer)->mutable_nack();
     SetMillis(static_cast<int64_t>(random_() % 50), nack->mutable_delay());
   } else if (kind < 98) {
     event.what = What::kRelease;
-    answer->add_release()->set_lease_token(delivery.lease_token());
+    test::AddSettlement(delivery.lease_token(), answer)->mutable_release();
   } else {
     return;
   }
@@ -330,7 +330,7 @@ milliseconds SoakPuller::Step(v1::Messages::Stub* stub, grpc::ClientContext* con
   if (response.deliveries().empty()) return milliseconds(0);
   v1::SettleRequest settle;
   for (const v1::Delivery& delivery : response.deliveries()) {
-    settle.add_ack(delivery.lease_token());
+    settle.add_settlements()->set_lease_token(delivery.lease_token());
     ++(delivery.recurrence().empty() ? world_.other_deliveries : world_.occurrences);
   }
   grpc::ClientContext settle_context;

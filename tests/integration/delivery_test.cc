@@ -413,8 +413,8 @@ TEST_P(DeliveryTest, ALargeBurstToOneSubscriber) {
     const auto received = subscription->Next();
     ASSERT_TRUE(received.has_value()) << seen.size();
     EXPECT_TRUE(seen.insert(received->delivery.message_id()).second);
-    acks.add_ack(received->delivery.lease_token());
-    if (acks.ack_size() == 500 || seen.size() == kMessages) {
+    acks.add_settlements()->set_lease_token(received->delivery.lease_token());
+    if (acks.settlements_size() == 500 || seen.size() == kMessages) {
       ASSERT_TRUE(subscription->Send(acks));
       acks.Clear();
     }

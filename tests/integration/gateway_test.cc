@@ -451,9 +451,9 @@ TEST_F(GatewayTest, APullTakesFromAllCellsAndNeverMoreThanItMay) {
     for (const v1::Delivery& delivery : pulled.deliveries()) {
       EXPECT_EQ(delivery.attempt() > 1, delivery.maybe_redelivered());
       received.insert(delivery.message_id());
-      settle.add_ack(delivery.lease_token());
+      settle.add_settlements()->set_lease_token(delivery.lease_token());
     }
-    settle.add_ack("nocell.x");
+    settle.add_settlements()->set_lease_token("nocell.x");
     v1::SettleResponse settled;
     ASSERT_TRUE(Call(messages_, &v1::Messages::Stub::Settle, settle, &settled).ok());
     EXPECT_EQ(settled.settled_size(), pulled.deliveries_size());

@@ -112,7 +112,7 @@ TEST_F(LifecycleTest, ATokenOfARunThatEndedSettlesNothing) {
   EXPECT_TRUE(received->delivery.maybe_redelivered());
   EXPECT_NE(received->delivery.lease_token(), old_token);
   v1::SubscribeRequest request;
-  request.add_ack(old_token);
+  request.add_settlements()->set_lease_token(old_token);
   ASSERT_TRUE(subscription.Send(request));
   EXPECT_EQ(subscription.Answer(old_token), SettleAnswer::kLeaseLost);
   EXPECT_EQ(StateOf(accepted.id()), v1::Message::STATE_IN_FLIGHT);

@@ -243,7 +243,7 @@ TEST_F(RefusalTest, EveryBadSubscribe) {
       {"settlements first",
        [](Request* r) {
          r->clear_start();
-         r->add_ack("0000000000001");
+         r->add_settlements()->set_lease_token("0000000000001");
        },
        "INVALID_SUBSCRIBE", "start", ""},
       {"no topic", [](Request* r) { r->mutable_start()->clear_topic(); }, "INVALID_TOPIC", "topic",
@@ -302,7 +302,7 @@ TEST_F(RefusalTest, ATokenThatWasNeverGivenIsRefusedAndTheStreamGoesOn) {
   ASSERT_TRUE(subscription.WaitStarted());
   for (const std::string token : {"", "0000000000001", "fzzzzzzzzzzzz", "12345", "no token"}) {
     v1::SubscribeRequest request;
-    request.add_ack(token);
+    request.add_settlements()->set_lease_token(token);
     ASSERT_TRUE(subscription.Send(request));
     EXPECT_EQ(subscription.Answer(token), SettleAnswer::kLeaseLost) << token;
   }

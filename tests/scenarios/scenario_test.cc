@@ -29,6 +29,7 @@
 #include "tests/scenarios/names.h"
 #include "tests/scenarios/scenario_host.h"
 #include "tests/support/replies.h"
+#include "tests/support/settles.h"
 
 namespace duetime::delivery {
 namespace {
@@ -354,23 +355,19 @@ class Scenario {
   }
 
   void Settle(const CommandLine& command) {
-    protocol::SettleCommand settle;
-    for (const std::string& name : command.names) {
-      const protocol::LeaseToken token = tokens_[name];
-      if (command.verb == "ack") settle.acks.push_back(token);
-      const auto ms = command.Count("ms", 0);
-      if (command.verb == "nack") {
-        const bool delayed = command.values.contains("ms");
-        settle.nacks.push_back(
-            {.token = token, .delay_ms = delayed ? std::optional(ms) : std::nullopt, .reason = ""});
-      }
-      if (command.verb == "reject") {
-        settle.dead_letters.push_back({.token = token, .reason = "broken"});
-      }
-      if (command.verb == "release") settle.releases.push_back({.token = token, .delay_ms = ms});
-      if (command.verb == "extend") settle.extends.push_back({.token = token, .duration_ms = ms});
-    }
-    Handle(std::move(settle));
+    using protocol::SettleAction;
+    static const std::map<std::string, SettleAction> actions = {
+        {"ack", SettleAction::kAck},
+        {"nack", SettleAction::kNack},
+        {"extend", SettleAction::kExtend},
+        {"reject", SettleAction::kDeadLetter},
+        {"release", SettleAction::kRelease}};
+    std::vector<protocol::LeaseToken> tokens;
+    for (const std::string& name : command.names) tokens.push_back(tokens_[name]);
+    protocol::Settlement how{.action = actions.at(command.verb)};
+    if (command.values.contains("ms")) how.ms = command.Count("ms", 0);
+    if (how.action == SettleAction::kDeadLetter) how.reason = "broken";
+    Handle(test::Settles(protocol::StreamId{}, tokens, how));
   }
 
   void Handle(protocol::Command command) {

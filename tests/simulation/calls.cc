@@ -173,13 +173,11 @@ void Calls::DoSettle(StreamId id, bool ack_all) {
   std::vector<protocol::SettleCommand> commands = MakeSettles(id, ack_all);
   for (uint16_t i = 0; i < shard_count_; ++i) {
     protocol::SettleCommand& command = commands[i];
-    const size_t items = command.begun.size() + command.acks.size() + command.nacks.size() +
-                         command.extends.size() + command.dead_letters.size() +
-                         command.releases.size();
-    if (items == 0) continue;
-    Note("settle: ", command.acks.size(), " acks, ", command.extends.size(), " extends");
-    for (const auto& nack : command.nacks) {
-      Note("nack ", static_cast<uint64_t>(nack.token), " delay ", nack.delay_ms.value_or(0));
+    if (command.empty()) continue;
+    Note("settle: ", command.settlements.size());
+    for (const protocol::Settlement& one : command.settlements) {
+      if (one.action != protocol::SettleAction::kNack) continue;
+      Note("nack ", static_cast<uint64_t>(one.token), " delay ", one.ms.value_or(0));
     }
     contract().OnSettleSent(now_, command);
     Send(i, std::move(command));
@@ -265,7 +263,8 @@ void Calls::GiveBack(uint16_t shard, StreamId id, protocol::LeaseToken token) {
   std::erase(it->second.held, token);
   protocol::SettleCommand command;
   command.stream = id;
-  command.releases.push_back({.token = token, .delay_ms = kGiveBackMs});
+  command.settlements.push_back(
+      {.token = token, .action = protocol::SettleAction::kRelease, .ms = kGiveBackMs});
   Count("given back");
   Send(shard, std::move(command));
 }

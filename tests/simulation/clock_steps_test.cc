@@ -185,10 +185,11 @@ class ClockSteps final : public World {
       command.stream = id;
       for (const LeaseToken token : std::exchange(stream.held, {})) {
         if (healing_ || Chance(80)) {
-          command.acks.push_back(token);
+          command.settlements.push_back({.token = token});
           acks_.insert(token);
         } else {
-          command.nacks.push_back({.token = token, .delay_ms = Random(3'000), .reason = ""});
+          command.settlements.push_back(
+              {.token = token, .action = protocol::SettleAction::kNack, .ms = Random(3'000)});
         }
       }
       Send(0, std::move(command));

@@ -13,6 +13,7 @@
 namespace duetime::simulation {
 
 using protocol::LeaseToken;
+using protocol::SettleAction;
 using storage::MessageId;
 using storage::MessageKey;
 using storage::SubscriptionId;
@@ -213,12 +214,6 @@ ConcurrentContract::Pair* ConcurrentContract::FindPair(LeaseToken token) {
 }
 
 void ConcurrentContract::OnSettleSent(base::Now now, const protocol::SettleCommand& command) {
-  const auto note = [this](LeaseToken token, bool rejects) {
-    settling_[token] = rejects;
-    if (Pair* const pair = FindPair(token)) pair->ack_sent = true;
-  };
-  for (const LeaseToken token : command.acks) note(token, false);
-  for (const protocol::DeadLetterItem& item : command.dead_letters) note(item.token, true);
   const auto begin = [](Pair* pair) {
     if (std::exchange(pair->unbegun, false)) pair->failures_max += 2;
   };
@@ -230,17 +225,26 @@ void ConcurrentContract::OnSettleSent(base::Now now, const protocol::SettleComma
     if (pair != nullptr) nacking_[token] = pair->last;
     return pair;
   };
-  for (const protocol::NackItem& nack : command.nacks) {
-    if (Pair* const pair = note_nack(nack.token)) begin(pair);
-    OnFailed(now, nack.token, nack.delay_ms);
-  }
-  for (const protocol::ReleaseItem& release : command.releases) {
-    if (Pair* const pair = note_nack(release.token)) pair->spared += 2;
-    OnFailed(now, release.token, release.delay_ms);
-  }
-  // An extension may be refused, so the lease certainly lasts only until now.
-  for (const protocol::ExtendItem& extend : command.extends) {
-    if (Pair* const pair = FindPair(extend.token)) pair->lease_end_mono_ms = now.mono_ms;
+  for (const protocol::Settlement& one : command.settlements) {
+    switch (one.action) {
+      case SettleAction::kAck:
+      case SettleAction::kDeadLetter:
+        settling_[one.token] = one.action == SettleAction::kDeadLetter;
+        if (Pair* const pair = FindPair(one.token)) pair->ack_sent = true;
+        break;
+      case SettleAction::kNack:
+        if (Pair* const pair = note_nack(one.token)) begin(pair);
+        OnFailed(now, one.token, one.ms);
+        break;
+      case SettleAction::kRelease:
+        if (Pair* const pair = note_nack(one.token)) pair->spared += 2;
+        OnFailed(now, one.token, one.ms.value_or(0));
+        break;
+      case SettleAction::kExtend:
+        // An extension may be refused, so the lease certainly lasts only until now.
+        if (Pair* const pair = FindPair(one.token)) pair->lease_end_mono_ms = now.mono_ms;
+        break;
+    }
   }
 }
 
@@ -297,7 +301,8 @@ void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& r
     ++counts_["begun"];
     pair->spared -= 2;
   }
-  for (const auto& [token, reason] : reply.refused) {
+  for (const protocol::RefusedSettlement& refused : reply.refused) {
+    const LeaseToken token = refused.token;
     Pair* const pair = FindPair(token);
     if (settling_.erase(token) == 0 || pair == nullptr) continue;
     pair->ack_sent = false;

@@ -13,6 +13,7 @@ using protocol::MessageState;
 using protocol::OnConflict;
 using protocol::Outcome;
 using protocol::ScheduleOutcome;
+using protocol::SettleAction;
 using storage::EndState;
 using storage::MessageId;
 
@@ -434,22 +435,26 @@ void SequentialContract::OnSettleSent(base::Now now, const protocol::SettleComma
     settling_.emplace(live ? expected : Settlement::kRefused, token);
     return live ? message : nullptr;
   };
-  for (const LeaseToken token : command.acks) {
-    if (Message* const message = take(token, Settlement::kSettled)) {
-      End(*message, EndState::kAcked, now.wall_ms);
-    }
-  }
-  for (const protocol::NackItem& nack : command.nacks) {
-    if (take(nack.token, Settlement::kSettled) != nullptr) OnFailed(now, nack.token, nack.delay_ms);
-  }
-  for (const protocol::ReleaseItem& release : command.releases) {
-    if (take(release.token, Settlement::kSettled) != nullptr) {
-      OnFailed(now, release.token, release.delay_ms);
-    }
-  }
-  for (const protocol::ExtendItem& extend : command.extends) {
-    if (Message* const message = take(extend.token, Settlement::kExtended)) {
-      message->lease_end_mono_ms = now.mono_ms + extend.duration_ms;
+  for (const protocol::Settlement& one : command.settlements) {
+    const bool extends = one.action == SettleAction::kExtend;
+    Message* const message =
+        take(one.token, extends ? Settlement::kExtended : Settlement::kSettled);
+    if (message == nullptr) continue;
+    switch (one.action) {
+      case SettleAction::kAck:
+        End(*message, EndState::kAcked, now.wall_ms);
+        break;
+      case SettleAction::kNack:
+        OnFailed(now, one.token, one.ms);
+        break;
+      case SettleAction::kRelease:
+        OnFailed(now, one.token, one.ms.value_or(0));
+        break;
+      case SettleAction::kExtend:
+        message->lease_end_mono_ms = now.mono_ms + one.ms.value();
+        break;
+      case SettleAction::kDeadLetter:
+        Violate("the sequential contract has no dead letters");
     }
   }
 }
@@ -461,7 +466,9 @@ void SequentialContract::OnSettled(base::Now, const protocol::SettleReply& actua
   };
   for (const LeaseToken token : actual.settled) answer(Settlement::kSettled, token);
   for (const LeaseToken token : actual.extended) answer(Settlement::kExtended, token);
-  for (const auto& [token, reason] : actual.refused) answer(Settlement::kRefused, token);
+  for (const protocol::RefusedSettlement& refused : actual.refused) {
+    answer(Settlement::kRefused, refused.token);
+  }
 }
 
 void SequentialContract::OnFailed(base::Now now, LeaseToken token,

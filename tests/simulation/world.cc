@@ -12,6 +12,7 @@
 namespace duetime::simulation {
 
 using protocol::LeaseToken;
+using protocol::SettleAction;
 using storage::AppendOutcome;
 using storage::Durability;
 using storage::MessageId;
@@ -303,25 +304,32 @@ std::vector<protocol::SettleCommand> World::MakeSettles(protocol::StreamId id, b
       command.begun.push_back(token);
     }
     const uint64_t what = ack_all ? 0 : Random(100);
+    protocol::Settlement settlement{.token = token};
     if (what < 40) {
-      command.acks.push_back(token);
+      settlement.action = SettleAction::kAck;
     } else if (what < 45) {
-      command.releases.push_back({.token = token, .delay_ms = Chance(50) ? 0 : Random(500)});
+      settlement.action = SettleAction::kRelease;
+      settlement.ms = Chance(50) ? 0 : Random(500);
       Count("released");
     } else if (what < 57) {
-      const auto delay_ms = Chance(50) ? std::optional<uint64_t>() : Random(500);
-      command.nacks.push_back({.token = token, .delay_ms = delay_ms, .reason = "no"});
+      settlement.action = SettleAction::kNack;
+      settlement.ms = Chance(50) ? std::optional<uint64_t>() : Random(500);
+      settlement.reason = "no";
     } else if (what < 60 && MayReject(token)) {
-      command.dead_letters.push_back({.token = token, .reason = "never"});
+      settlement.action = SettleAction::kDeadLetter;
+      settlement.reason = "never";
     } else {
-      if (what >= 92) command.extends.push_back({.token = token, .duration_ms = 1 + Random(1000)});
       keep.push_back(token);
+      if (what < 92) continue;
+      settlement.action = SettleAction::kExtend;
+      settlement.ms = 1 + Random(1000);
     }
+    command.settlements.push_back(std::move(settlement));
   }
   if (!ack_all && Chance(5)) {
     const uint64_t shard = Random(shard_count_);
     const LeaseToken nonsense{shard << 58 | random_() >> 6};
-    commands[shard].acks.push_back(nonsense);
+    commands[shard].settlements.push_back({.token = nonsense});
   }
   stream.held = std::move(keep);
   return commands;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "tests/support/settlements.h"
+
 namespace duetime::test {
 namespace {
 
@@ -105,21 +107,21 @@ bool Subscription::Send(const v1::SubscribeRequest& request) { return stream_->W
 
 bool Subscription::Ack(const v1::Delivery& delivery) {
   v1::SubscribeRequest request;
-  request.add_ack(delivery.lease_token());
+  request.add_settlements()->set_lease_token(delivery.lease_token());
   return Send(request);
 }
 
 bool Subscription::Nack(const v1::Delivery& delivery, Millis delay) {
   v1::SubscribeRequest request;
-  request.add_nack()->set_lease_token(delivery.lease_token());
-  SetMillis(delay, request.mutable_nack(0)->mutable_delay());
+  v1::Settlement* const settlement = test::AddSettlement(delivery.lease_token(), &request);
+  SetMillis(delay, settlement->mutable_nack()->mutable_delay());
   return Send(request);
 }
 
 bool Subscription::Extend(const v1::Delivery& delivery, Millis duration) {
   v1::SubscribeRequest request;
-  request.add_extend()->set_lease_token(delivery.lease_token());
-  SetMillis(duration, request.mutable_extend(0)->mutable_duration());
+  v1::Settlement* const settlement = test::AddSettlement(delivery.lease_token(), &request);
+  SetMillis(duration, settlement->mutable_extend()->mutable_duration());
   return Send(request);
 }
 

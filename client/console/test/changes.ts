@@ -44,7 +44,7 @@ function casesOf(site: Site): Case[] {
     await site.schedule({ topic: tag, key: "k", delay: "0s" });
     const pulled = await until("a delivery", async () =>
       (await site.call("Messages/Pull", { topic: tag, subscription: "s", max_messages: 1, wait: "1s" })).deliveries[0]);
-    await site.call("Messages/Settle", { topic: tag, dead_letter: [{ lease_token: pulled.lease_token }] });
+    await site.call("Messages/Settle", { settlements: [{ lease_token: pulled.lease_token, dead_letter: {} }] });
     return href("dead-letters", { topic: tag });
   };
   const pendingOf = async (name: string) => (await site.call("Admin/GetTopic", { name })).topic.counts.pending;

@@ -31,8 +31,10 @@ export async function fillLittle(site: Site): Promise<void> {
     return tokens.size === 3;
   });
   await site.call("Messages/Settle", {
-    topic: "orders", ack: [tokens.get("acked")],
-    dead_letter: [{ lease_token: tokens.get("rejected"), reason: "no such customer" }],
+    settlements: [
+      { lease_token: tokens.get("acked") },
+      { lease_token: tokens.get("rejected"), dead_letter: { reason: "no such customer" } },
+    ],
   });
   for (const [name, rule] of [["standup", { cron: "30 9 * * MON-FRI", time_zone: "Europe/Berlin" }], ["heartbeat", { interval: "3600s" }]] as const) {
     await site.call("Messages/CreateRecurrence", {
@@ -62,7 +64,7 @@ export async function fillHostile(site: Site): Promise<void> {
     const answer = await site.call("Messages/Pull", { topic: "-rf", subscription: "--help", max_messages: 1, wait: "1s" });
     return answer.deliveries[0];
   });
-  await site.call("Messages/Settle", { topic: "-rf", dead_letter: [{ lease_token: pulled.lease_token, reason: hostileText }] });
+  await site.call("Messages/Settle", { settlements: [{ lease_token: pulled.lease_token, dead_letter: { reason: hostileText } }] });
   await site.call("Messages/CreateRecurrence", {
     recurrence: { name: "--all", topic: longName, schedule: { cron: "0 0 29 2 *" }, template: content },
   });

@@ -179,7 +179,10 @@ export class Client {
     return this.pulls.caller;
   }
 
-  /** Settles leases of `pull` or of streams. The answer says which settlements took effect. */
+  /**
+   * Settles leases of `pull` or of streams, in the order of the list. A settlement without an action acks: `{ leaseToken }`. The answer
+   * says which settlements took effect.
+   */
   async settle(request: Input<types.SettleRequest>, options?: CallOptions): Promise<SettleResult> {
     const { response, triedBefore } = await this.caller.callAndCount('Settle', request, options);
     return { ...response, triedBefore };

@@ -2,7 +2,8 @@
 //
 // LeaseKeeper: decides when to extend the leases of unsettled deliveries. Internal to the library.
 
-import type { ExtendLease } from './types';
+import type { Input } from './input';
+import type { Settlement } from './types';
 
 interface Lease {
   /** When the handler began. Until then, when the delivery arrived. */
@@ -73,27 +74,27 @@ export class LeaseKeeper {
   }
 
   /**
-   * Returns the leases to extend now, and those that are due soon after, but at most `room`. The others stay due. Also returns the
+   * Returns the extensions of the leases that are due now, or soon after, but at most `room`. The others stay due. Also returns the
    * waiting deliveries to give back now, which are no longer kept.
    */
-  collect(now: number, room: number): { extend: ExtendLease[]; overdue: string[] } {
+  collect(now: number, room: number): { extensions: Input<Settlement>[]; overdue: string[] } {
     const until = now + this.ahead;
-    const extend: ExtendLease[] = [];
+    const extensions: Input<Settlement>[] = [];
     const overdue: string[] = [];
     // The loop ends, because each lease that stays moves to the end with a later time.
     for (const [token, lease] of this.leases) {
-      if (lease.checkAt > until || extend.length >= room) break;
+      if (lease.checkAt > until || extensions.length >= room) break;
       this.leases.delete(token);
       // A waiting delivery needs a lease until the next check.
       if ((lease.begun ? now : now + this.duration / 3) < lease.since + this.keepMax) {
         this.leases.set(token, { ...lease, checkAt: now + this.step, endsAt: now + this.duration });
         this.asked.add(token);
-        extend.push({ leaseToken: token, duration: this.duration });
+        extensions.push({ leaseToken: token, extend: { duration: this.duration } });
       } else if (!lease.begun) {
         overdue.push(token);
       }
     }
-    return { extend, overdue };
+    return { extensions, overdue };
   }
 
   /** When to call `collect` next. Absent: no lease waits for it. */

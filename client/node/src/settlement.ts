@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import type { Input } from './input';
+import type { Settlement as SettlementMessage } from './types';
+
 /** How a handler settles a delivery. `Settlement.ack()` and the other functions make one. */
 export type Settlement =
   | { readonly kind: 'ack' | 'leave' }
@@ -31,6 +34,20 @@ export function fittingReason(reason: string): string {
   let end = Math.min(bytes.length, REASON_BYTES_MAX);
   while (end < bytes.length && end > 0 && (bytes[end]! & 0xc0) === 0x80) --end;
   return bytes.toString('utf8', 0, end);
+}
+
+/** Makes the message of the protos. Not for 'leave', which settles nothing. */
+export function messageOf(leaseToken: string, settlement: Settlement): Input<SettlementMessage> {
+  switch (settlement.kind) {
+    case 'nack':
+      return { leaseToken, nack: { delay: settlement.delay, reason: fittingReason(settlement.reason ?? '') } };
+    case 'deadLetter':
+      return { leaseToken, deadLetter: { reason: fittingReason(settlement.reason ?? '') } };
+    case 'release':
+      return { leaseToken, release: { delay: settlement.delay } };
+    default:
+      return { leaseToken };
+  }
 }
 
 /** What a handler returned. Nothing means ack. Throws a TypeError for any other value that is no settlement. */

@@ -5,8 +5,8 @@
 
 import type { Input } from './input';
 import { LeaseKeeper } from './lease_keeper';
-import { fittingReason, type Settlement } from './settlement';
-import type { Delivery, SubscribeRequest, SubscribeResponse } from './types';
+import { messageOf, type Settlement } from './settlement';
+import type { Delivery, SubscribeRequest, SubscribeResponse, Settlement as SettlementMessage } from './types';
 
 /**
  * Counts since the start. Each delivery ends in one of acked, nacked, deadLettered, released, left, refused, lost or skipped.
@@ -46,27 +46,15 @@ export interface Work {
   stream: number;
 }
 
-interface Outgoing {
-  begun: string[];
-  ack: string[];
-  nack: { leaseToken: string; delay: number | undefined; reason: string }[];
-  release: { leaseToken: string; delay: number | undefined }[];
-  deadLetter: { leaseToken: string; reason: string }[];
-}
-
 // How long a handler runs before it is reported, with a request that is sent anyway, and with a request of its own. Fast handlers
 // need no report.
 const REPORT_ANYWAY = 10;
 const REPORT_ALONE = 100;
 
-function nothingOutgoing(): Outgoing {
-  return { begun: [], ack: [], nack: [], release: [], deadLetter: [] };
-}
-
 /**
  * It makes no calls and has no clock: the caller passes the time in milliseconds, and looks for work and requests after each change.
  *
- * Invariants: (1) each queued delivery belongs to the open stream; (2) unconfirmed settlements are in `outgoing`, or were sent on the
+ * Invariants: (1) each queued delivery belongs to the open stream; (2) unconfirmed settlements are in `settlements`, or were sent on the
  * open stream and are not answered yet; (3) a settled delivery is not reported as begun, and its lease is not extended.
  */
 export class SubscriberState {
@@ -85,7 +73,9 @@ export class SubscriberState {
   private queue: Delivery[] = [];
   // The deliveries of the queue before this one are taken.
   private queueBegin = 0;
-  private outgoing = nothingOutgoing();
+  // What to send: settlements without extensions, and reports of handlers that have begun. A token is at most once in each of them.
+  private settlements: Input<SettlementMessage>[] = [];
+  private begun: string[] = [];
   private noMoreDeliveries = false;
   // Running handlers that are not reported, in the order of their begin: the time of the begin, by lease token.
   private readonly unreported = new Map<string, number>();
@@ -96,7 +86,7 @@ export class SubscriberState {
   // Deliveries that have a handler, which is not called before the server confirms the report.
   private readonly confirming = new Map<string, Work>();
   private confirmed: Work[] = [];
-  // The most settlements, reports and extensions in one request: the stream's credit. The server ends a stream that exceeds a limit, and no
+  // The most settlements and reports in one request: the stream's credit. The server ends a stream that exceeds a limit, and no
   // credit is greater than this limit. Unsettled deliveries may be more than the credit, because leases that end return credit.
   private requestMax = Infinity;
   // The settlements that the server has not answered, by lease token.
@@ -124,7 +114,8 @@ export class SubscriberState {
     this.open = false;
     this.clearQueue();
     this.leases.clear();
-    this.outgoing = nothingOutgoing();
+    this.settlements = [];
+    this.begun = [];
     this.unreported.clear();
     this.reported.clear();
     this.noMoreDeliveries = false;
@@ -185,7 +176,7 @@ export class SubscriberState {
         return work;
       }
       this.confirming.set(token, work);
-      this.outgoing.begun.push(token);
+      this.begun.push(token);
     }
     return undefined;
   }
@@ -198,7 +189,7 @@ export class SubscriberState {
     if (current) {
       this.leases.remove(token);
       // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
-      if (this.unreported.delete(token) && settlement.kind === 'leave') this.outgoing.begun.push(token);
+      if (this.unreported.delete(token) && settlement.kind === 'leave') this.begun.push(token);
     }
     if (settlement.kind === 'leave') {
       ++this.counts.left;
@@ -206,38 +197,32 @@ export class SubscriberState {
       ++this.counts.lost;
     } else {
       this.unconfirmed.set(token, settlement.kind);
-      this.addOutgoing(token, settlement);
+      this.settlements.push(messageOf(token, settlement));
     }
   }
 
-  /** The next request to send: settlements, reports, and leases to extend. Absent: there is nothing to send. */
+  /** The next request to send: settlements and reports. Absent: there is nothing to send. */
   takeRequest(now: number): Input<SubscribeRequest> | undefined {
     if (!this.open) return undefined;
-    const { extend, overdue } = this.leases.collect(now, this.requestMax);
+    const { extensions, overdue } = this.leases.collect(now, this.requestMax);
     this.dropQueued(new Set(overdue), (delivery) => this.giveBack(delivery));
-    let room = this.requestMax - extend.length;
-    const take = <Item>(items: Item[]): Item[] => {
-      const taken = items.splice(0, room);
-      room -= taken.length;
-      return taken;
-    };
-    const { ack, nack, release, deadLetter } = this.outgoing;
-    const request = { ack: take(ack), nack: take(nack), release: take(release), deadLetter: take(deadLetter) };
-    const settles = request.ack.length + request.nack.length + request.release.length + request.deadLetter.length > 0;
-    if (settles) ++this.counts.settleRequests;
+    const settled = this.settlements.splice(0, this.requestMax - extensions.length);
+    if (settled.length > 0) ++this.counts.settleRequests;
+    // No lease is in both lists, because a lease that is settled is not extended.
+    const settlements = extensions.concat(settled);
+    const room = this.requestMax - settlements.length;
     const { noMoreDeliveries } = this;
     this.noMoreDeliveries = false;
-    const anyway = settles || extend.length > 0 || noMoreDeliveries || this.outgoing.begun.length > 0;
+    const anyway = settlements.length > 0 || noMoreDeliveries || this.begun.length > 0;
     this.addReports(now, anyway, room);
-    const begun = take(this.outgoing.begun);
+    const begun = this.begun.splice(0, room);
     for (const token of begun) this.reported.set(token, 'sent');
-    return anyway || begun.length > 0 ? { ...request, begun, extend, noMoreDeliveries } : undefined;
+    return anyway || begun.length > 0 ? { settlements, begun, noMoreDeliveries } : undefined;
   }
 
   /** True if the server drains and nothing is left to settle or to send: the stream should end, so that the server need not wait. */
   get drained(): boolean {
-    const { release, begun } = this.outgoing;
-    const unsent = release.length + begun.length > 0;
+    const unsent = this.settlements.length + this.begun.length > 0;
     return this.draining && this.queue.length === 0 && this.running === 0 && this.unconfirmed.size === 0 && !unsent;
   }
 
@@ -283,7 +268,7 @@ export class SubscriberState {
       this.reports = false;
       this.unreported.clear();
       this.reported.clear();
-      this.outgoing.begun = [];
+      this.begun = [];
     }
     if (this.released.delete(token)) return;
     const kind = this.unconfirmed.get(token);
@@ -319,32 +304,13 @@ export class SubscriberState {
     return true;
   }
 
-  // Moves reports to the outgoing ones, if a request is sent anyway, or if a report has waited for long.
+  // Adds reports to those to send, if a request is sent anyway, or if a report has waited for long.
   private addReports(now: number, anyway: boolean, room: number): void {
     for (const [token, begun] of this.unreported) {
-      if (begun + (anyway ? REPORT_ANYWAY : REPORT_ALONE) > now || this.outgoing.begun.length >= room) return;
+      if (begun + (anyway ? REPORT_ANYWAY : REPORT_ALONE) > now || this.begun.length >= room) return;
       anyway = true;
       this.unreported.delete(token);
-      this.outgoing.begun.push(token);
-    }
-  }
-
-  private addOutgoing(leaseToken: string, settlement: Settlement): void {
-    switch (settlement.kind) {
-      case 'ack':
-        this.outgoing.ack.push(leaseToken);
-        break;
-      case 'nack':
-        this.outgoing.nack.push({ leaseToken, delay: settlement.delay, reason: fittingReason(settlement.reason ?? '') });
-        break;
-      case 'deadLetter':
-        this.outgoing.deadLetter.push({ leaseToken, reason: fittingReason(settlement.reason ?? '') });
-        break;
-      case 'release':
-        this.outgoing.release.push({ leaseToken, delay: settlement.delay });
-        break;
-      case 'leave':
-        break;
+      this.begun.push(token);
     }
   }
 
@@ -362,7 +328,7 @@ export class SubscriberState {
     ++this.counts.skipped;
     this.leases.remove(leaseToken);
     this.released.add(leaseToken);
-    this.outgoing.release.push({ leaseToken, delay: undefined });
+    this.settlements.push(messageOf(leaseToken, { kind: 'release' }));
   }
 
   // Removes the waiting deliveries with these tokens.
@@ -379,7 +345,7 @@ export class SubscriberState {
   private clearQueue(): void {
     const waiting = [...this.confirming.values(), ...this.confirmed].map(({ delivery }) => delivery);
     this.running -= waiting.length;
-    this.outgoing.begun = this.outgoing.begun.filter((token) => !this.confirming.has(token));
+    this.begun = this.begun.filter((token) => !this.confirming.has(token));
     this.confirming.clear();
     this.confirmed = [];
     for (const delivery of waiting.concat(this.queue.splice(this.queueBegin))) this.skip(delivery);

@@ -35,11 +35,12 @@ async function start(port = 0): Promise<void> {
   // Delivers one message, and breaks the stream when it is settled.
   serve('Subscribe', (stream) => {
     opened.push(performance.now());
-    stream.on('error', () => undefined).on('data', ({ start: first, ack, nack }: any) => {
+    stream.on('error', () => undefined).on('data', ({ start: first, settlements }: any) => {
       if (first?.topic === 'none') stream.emit('error', { code: status.NOT_FOUND, details: 'no such topic' });
       else if (first !== undefined) stream.write({ started: {}, deliveries: [{ messageId: 'm', leaseToken: 't' }] });
-      if (ack.length + nack.length === 0) return;
-      settled.push(ack.length > 0 ? 'ack' : nack[0].reason);
+      const [settlement] = settlements;
+      if (settlement === undefined || settlement.release !== undefined) return;
+      settled.push(settlement.nack?.reason ?? 'ack');
       stream.emit('error', { code: status.UNAVAILABLE, details: 'broken' });
     });
   });

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { Settlement, type SubscribeRequest, type SubscribeResponse } from '../src';
 import { rpcOf } from '../src/codec';
 import { SubscriberState } from '../src/subscriber_state';
+import type { Settlement as WireSettlement } from '../src/types';
 
 const LEASE = 3_000;
 
@@ -30,23 +31,48 @@ function takeRequest(state: SubscriberState, now: number): SubscribeRequest | un
   return state.takeRequest(now) as SubscribeRequest | undefined;
 }
 
+function actionOf({ leaseToken, ...actions }: WireSettlement): string {
+  return Object.keys(actions).join() || 'ack';
+}
+
+// The leases with this action.
+function tokens(request: SubscribeRequest | undefined, action: string): string[] {
+  const settlements = request?.settlements ?? [];
+  return settlements.filter((settlement) => actionOf(settlement) === action).map(({ leaseToken }) => leaseToken);
+}
+
 // Leases that ended at the server give the credit back, so the subscriber may hold more deliveries than the credit, and settle all of
 // them. The server ends a stream that sends too much at once.
-test('a request holds no more than the credit', () => {
+test('a request holds no more settlements and reports than the credit, and no lease twice', () => {
   const state = started(8, 3, 8);
   const settlements = [Settlement.ack(), Settlement.nack(), Settlement.deadLetter('bad'), Settlement.release(), Settlement.ack()];
   for (const settlement of settlements) state.settle(state.takeWork(0)!, settlement);
-  const settled = [];
-  const extended = [];
+  state.takeWork(0);
+  const requests: string[] = [];
   for (let request = takeRequest(state, LEASE / 3); request !== undefined; request = takeRequest(state, LEASE / 3)) {
-    const { ack, nack, release, deadLetter, extend } = request;
-    const inRequest = [...ack, ...[...nack, ...release, ...deadLetter].map(({ leaseToken }) => leaseToken)];
-    assert.ok(inRequest.length + extend.length <= 3, `${inRequest.length} settlements and ${extend.length} extensions`);
-    settled.push(...inRequest);
-    extended.push(...extend.map(({ leaseToken }) => leaseToken));
+    const settlements = request.settlements.map((settlement) => `${actionOf(settlement)} ${settlement.leaseToken}`);
+    requests.push([...settlements, ...request.begun.map((token) => `begun ${token}`)].join(', '));
   }
-  assert.deepEqual(settled.sort(), ['t0', 't1', 't2', 't3', 't4']);
-  assert.deepEqual(extended, ['t5', 't6', 't7']);
+  // In the order of the handlers. No lease that is settled is extended.
+  assert.deepEqual(requests, ['extend t5, extend t6, extend t7', 'ack t0, nack t1, deadLetter t2', 'release t3, ack t4, begun t5']);
+});
+
+test('a settlement has the action of its kind, with its delay and its reason', () => {
+  for (const [settlement, message] of [
+    [Settlement.ack(), {}],
+    [Settlement.nack(), { nack: { reason: '' } }],
+    [Settlement.nack({ delay: 0, reason: 'r' }), { nack: { delay: 0, reason: 'r' } }],
+    [Settlement.nack({ reason: 'x'.repeat(256) }), { nack: { reason: 'x'.repeat(255) } }],
+    [Settlement.deadLetter(), { deadLetter: { reason: '' } }],
+    [Settlement.deadLetter('x'.repeat(256)), { deadLetter: { reason: 'x'.repeat(255) } }],
+    [Settlement.release(), { release: {} }],
+    [Settlement.release(500), { release: { delay: 500 } }],
+  ] as const) {
+    const state = started(1, 1, 1);
+    state.settle(state.takeWork(0)!, settlement);
+    const codec = rpcOf('Subscribe').request;
+    assert.deepEqual(codec.decode(codec.encode(takeRequest(state, 0)!)).settlements, [{ leaseToken: 't0', ...message }]);
+  }
 });
 
 test('a stop releases what no handler has, and is clean when all is confirmed', () => {
@@ -56,9 +82,9 @@ test('a stop releases what no handler has, and is clean when all is confirmed', 
   assert.equal(state.takeWork(0), undefined);
   const request = takeRequest(state, 0)!;
   assert.equal(request.noMoreDeliveries, true);
-  assert.deepEqual(request.release.map(({ leaseToken }) => leaseToken), ['t1', 't2']);
+  assert.deepEqual(tokens(request, 'release'), ['t1', 't2']);
   state.settle(work, Settlement.ack());
-  assert.deepEqual(takeRequest(state, 0)!.ack, ['t0']);
+  assert.deepEqual(tokens(takeRequest(state, 0), 'ack'), ['t0']);
   state.onResponse(response({ settled: ['t1', 't2'] }), 0);
   assert.equal(state.answered, false);
   state.onResponse(response({ settled: ['t0'] }), 0);
@@ -67,18 +93,15 @@ test('a stop releases what no handler has, and is clean when all is confirmed', 
 });
 
 test('the settlement of a delivery of an earlier stream is lost', () => {
-  const state = started(1, 10, 1);
-  const work = state.takeWork(0)!;
+  const state = started(2, 10, 2);
+  const works = [0, 1].map(() => state.takeWork(0)!);
+  state.settle(works[0]!, Settlement.ack());
   state.endStream();
   state.beginStream();
-  state.settle(work, Settlement.ack());
+  state.settle(works[1]!, Settlement.ack());
   assert.equal(takeRequest(state, 0), undefined);
-  assert.equal(state.counts.lost, 1);
+  assert.equal(state.counts.lost, 2);
 });
-
-function tokens(items: { leaseToken: string }[] | undefined): string[] {
-  return (items ?? []).map(({ leaseToken }) => leaseToken);
-}
 
 function refusals(...leaseTokens: string[]): object[] {
   return leaseTokens.map((leaseToken) => ({ leaseToken, reason: 'REASON_LEASE_LOST' }));
@@ -101,7 +124,7 @@ test('the lease of a running handler is extended at each third until it is settl
   state.beginStream();
   state.onResponse(response({ started: { leaseDuration: LEASE }, deliveries: deliveries(3) }), 0);
   const works = [0, 0, 500].map((now) => state.takeWork(now)!);
-  const extendedAt = (now: number): string[] => tokens(takeRequest(state, now)?.extend);
+  const extendedAt = (now: number): string[] => tokens(takeRequest(state, now), 'extend');
   assert.deepEqual(extendedAt(LEASE / 6), []);
   assert.deepEqual(extendedAt(LEASE / 3), ['t0', 't1', 't2']);
   state.onResponse(response({ begun: ['t0', 't2'], extended: ['t0', 't2'], refused: refusals('t1', 't1') }), LEASE / 3);
@@ -128,10 +151,10 @@ test('a waiting delivery is given back in time, and extendMax counts anew when i
       const events: unknown[] = [];
       for (let step = 1; step <= 5; ++step) {
         const early = takeRequest(state, step * third - 251);
-        assert.deepEqual([early?.extend ?? [], early?.release ?? []], [[], []], `before ${step}, extendMax ${extendMax}`);
+        assert.deepEqual(early?.settlements ?? [], [], `before ${step}, extendMax ${extendMax}`);
         const request = takeRequest(state, step * third);
-        if ((request?.extend ?? []).length > 0) events.push(step);
-        if ((request?.release ?? []).length > 0) events.push(`give back at ${step}`);
+        if (tokens(request, 'extend').length > 0) events.push(step);
+        if (tokens(request, 'release').length > 0) events.push(`give back at ${step}`);
       }
       assert.equal(events.join(), runs ? running : waiting, `extendMax ${extendMax}, ${runs ? 'running' : 'waiting'}`);
       assert.equal(state.counts.skipped, runs ? 0 : 1);
@@ -146,23 +169,23 @@ test('a stream that drains does not end before all releases are sent', () => {
   const state = withExtendMax(0, 2);
   // The credit is smaller than what waits.
   state.onResponse(response({ started: { leaseDuration: LEASE, maxOutstandingMessages: 1 }, drain: {} }), 0);
-  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3)!.release), ['t0']);
+  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3), 'release'), ['t0']);
   assert.equal(state.drained, false);
-  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3)!.release), ['t1']);
+  assert.deepEqual(tokens(takeRequest(state, 2 * LEASE / 3), 'release'), ['t1']);
   assert.equal(state.drained, true);
 });
 
 test('extendMax counts from the begin of the handler', () => {
   const state = withExtendMax(1.5 * LEASE / 3, 1);
   state.takeWork(900);
-  assert.deepEqual(tokens(takeRequest(state, 1_000)!.extend), ['t0']);
-  assert.deepEqual(tokens(takeRequest(state, 2_000)!.extend), ['t0']);
+  assert.deepEqual(tokens(takeRequest(state, 1_000), 'extend'), ['t0']);
+  assert.deepEqual(tokens(takeRequest(state, 2_000), 'extend'), ['t0']);
   assert.equal(takeRequest(state, 3_000), undefined);
 });
 
 test('a delivery whose lease is lost while it waits is not handled', () => {
   const refused = withExtendMax(3_600_000, 2);
-  assert.deepEqual(tokens(takeRequest(refused, 1_000)!.extend), ['t0', 't1']);
+  assert.deepEqual(tokens(takeRequest(refused, 1_000), 'extend'), ['t0', 't1']);
   refused.onResponse(lost('t0'), 1_000);
   const ended = withExtendMax(3_600_000, 2);
   ended.takeWork(0);
@@ -215,7 +238,7 @@ test('a refused report is a lost lease, also when an extension or a settlement f
     const state = withExtendMax(3_600_000, 1, (token) => aborted.push(token));
     const work = state.takeWork(0)!;
     const request = takeRequest(state, extended ? 1_000 : 100)!;
-    assert.deepEqual([request.begun, tokens(request.extend)], [['t0'], extended ? ['t0'] : []]);
+    assert.deepEqual([request.begun, tokens(request, 'extend')], [['t0'], extended ? ['t0'] : []]);
     if (settled) {
       state.settle(work, Settlement.ack());
       takeRequest(state, 1_001);
@@ -250,7 +273,7 @@ test('a handler is called after the confirmation, if the delivery asks for it', 
     state.onResponse(response({ started: { leaseDuration: LEASE }, deliveries: [asks, { leaseToken: 'next' }] }), 0);
     assert.equal(state.takeWork(0), undefined);
     assert.deepEqual(takeRequest(state, 0)!.begun, ['asks']);
-    assert.deepEqual(tokens(takeRequest(state, 1_000)!.extend), ['asks', 'next']);
+    assert.deepEqual(tokens(takeRequest(state, 1_000), 'extend'), ['asks', 'next']);
     state.onResponse(response({ extended: ['asks', 'next'] }), 1_000);
     assert.equal(state.takeWork(1_000), undefined, 'the slot waits');
     return state;
@@ -269,7 +292,7 @@ test('a handler is called after the confirmation, if the delivery asks for it', 
   assert.deepEqual([broken.counts.skipped, broken.running, next(broken)], [2, 0, undefined]);
   const stopped = begin();
   stopped.requestStop();
-  assert.deepEqual([tokens(takeRequest(stopped, 1_000)!.release), stopped.running], [['asks', 'next'], 0]);
+  assert.deepEqual([tokens(takeRequest(stopped, 1_000), 'release'), stopped.running], [['asks', 'next'], 0]);
   stopped.onResponse(response({ begun: ['asks'], settled: ['asks', 'next'] }), 1_000);
   assert.deepEqual([next(stopped), stopped.answered, stopped.clean], [undefined, true, true]);
 });

@@ -30,8 +30,8 @@ class Server:
     def subscribe(self, requests: Any, context: Any) -> Iterator[pb.SubscribeResponse]:
         yield pb.SubscribeResponse(started=pb.SubscribeStarted(), deliveries=[pb.Delivery(lease_token="a")])
         for request in requests:
-            if request.nack:
-                self.nacks.put(request.nack[0].reason)
+            for settlement in request.settlements:
+                self.nacks.put(settlement.nack.reason)
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the stream broke")
 
     def schedule_stream(self, requests: Any) -> Iterator[pb.ScheduleStreamResponse]:

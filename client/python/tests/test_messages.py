@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from duetime import CancelResult, Key, LocalTime, NewMessage, RescheduleResult, Settlement, pb
 from duetime.messages import schedule_request, set_target, set_when
@@ -35,10 +36,22 @@ def test_targets() -> None:
     assert request.WhichOneof("target") == "message_id"
 
 
-def test_a_long_reason_is_cut_between_characters() -> None:
-    request = pb.SubscribeRequest()
-    Settlement.nack("ä" * 200).add_to(request, "token")
-    assert request.nack[0].reason == "ä" * 127
+@pytest.mark.parametrize(("settlement", "action"), [
+    (Settlement.ack(), {}),
+    (Settlement.nack(), {"nack": pb.Nack()}),
+    (Settlement.nack("r", delay=timedelta(0)), {"nack": pb.Nack(delay=Duration(), reason="r")}),
+    (Settlement.dead_letter("r"), {"dead_letter": pb.DeadLetterLease(reason="r")}),
+    (Settlement.dead_letter(), {"dead_letter": pb.DeadLetterLease()}),
+    (Settlement.release(), {"release": pb.ReleaseLease()}),
+    (Settlement.release(delay=timedelta(seconds=2)), {"release": pb.ReleaseLease(delay=Duration(seconds=2))}),
+    # A reason that is too long is cut between characters.
+    (Settlement.nack("ä" * 200), {"nack": pb.Nack(reason="ä" * 127)}),
+    (Settlement.dead_letter("ä" * 200), {"dead_letter": pb.DeadLetterLease(reason="ä" * 127)}),
+])
+def test_a_settlement_names_its_lease_and_its_action(settlement: Settlement, action: Any) -> None:
+    request = pb.SettleRequest()
+    settlement.add_to(request, "token")
+    assert list(request.settlements) == [pb.Settlement(lease_token="token", **action)]
 
 
 @pytest.mark.parametrize(("make", "text"), [

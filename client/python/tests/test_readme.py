@@ -39,9 +39,10 @@ def test_a_program_stops_when_its_handler_has_ended(program: str, tmp_path: Path
         for request in requests:
             if request.begun:
                 begun.set()
-            if request.ack:
-                acked.extend(request.ack)
-                yield pb.SubscribeResponse(settled=request.ack)
+            for settlement in request.settlements:
+                assert settlement.WhichOneof("action") is None
+                acked.append(settlement.lease_token)
+                yield pb.SubscribeResponse(settled=[settlement.lease_token])
 
     def answer(name: str, request: Any, _: Any) -> Any:
         return subscribe(request) if name == "Subscribe" else RESPONSES[name]()

@@ -42,7 +42,7 @@ async def settled(handler: Any, tokens: list[str]) -> dict[str, bool]:
     result: dict[str, bool] = {}
     while len(result) < len(tokens):
         request = await asyncio.wait_for(stream.written.get(), 10)
-        result |= {token: True for token in request.ack} | {nack.lease_token: False for nack in request.nack}
+        result |= {one.lease_token: not one.HasField("nack") for one in request.settlements}
     await subscriber.stop(timedelta(0))
     return result
 

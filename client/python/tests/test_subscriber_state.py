@@ -11,8 +11,6 @@ from duetime import Settlement, pb
 from duetime.leases import Lease
 from duetime.subscriber_state import SubscriberState
 
-NOW = 1_000.0
-
 
 def started(credit: int = 0, lease: int = 30) -> pb.SubscribeResponse:
     start = pb.SubscribeStarted(max_outstanding_messages=credit, lease_duration=Duration(seconds=lease))
@@ -37,20 +35,17 @@ def opened(credit: int = 0, extend_max: float = 3_600) -> SubscriberState:
 
 
 def written(state: SubscriberState, after: float) -> dict[str, list[str]]:
-    """The tokens of the request that the writer sends this long after the last frame."""
+    """The tokens of the request that the writer sends this long after the last frame, by action; ack: without one."""
     request = state.try_write(state.last_frame + after)[0] or pb.SubscribeRequest()
-    fields = {"ack": list(request.ack), "begun": list(request.begun)}
-    fields |= {name: [one.lease_token for one in getattr(request, name)] for name in ("extend", "release")}
-    return {name: tokens for name, tokens in fields.items() if tokens}
+    tokens: dict[str, list[str]] = {"begun": list(request.begun)} if request.begun else {}
+    for one in request.settlements:
+        tokens.setdefault(one.WhichOneof("action") or "ack", []).append(one.lease_token)
+    assert len({one.lease_token for one in request.settlements}) == len(request.settlements), "a lease is settled twice"
+    return tokens
 
 
 def refused(*tokens: str) -> pb.SubscribeResponse:
     return pb.SubscribeResponse(refused=[pb.SettleRefusal(lease_token=token) for token in tokens])
-
-
-def settlements(request: pb.SubscribeRequest | None) -> int:
-    assert request is not None
-    return len(request.ack) + len(request.nack) + len(request.release) + len(request.dead_letter)
 
 
 def test_no_request_has_more_settlements_than_the_credit() -> None:
@@ -58,30 +53,38 @@ def test_no_request_has_more_settlements_than_the_credit() -> None:
     state.on_frame(delivered(*(f"t{i}" for i in range(8))))
     for i in range(8):
         state.settle(take(state), Settlement.ack() if i % 2 else Settlement.nack("no"))
-    sizes = [settlements(state.try_write(NOW)[0]) for _ in range(3)]
-    assert sizes == [3, 3, 2]
-    assert state.try_write(NOW)[0] is None
+    assert [written(state, 0) for _ in range(4)] == [
+        {"nack": ["t0", "t2"], "ack": ["t1"]}, {"ack": ["t3", "t5"], "nack": ["t4"]}, {"nack": ["t6"], "ack": ["t7"]}, {}]
+
+
+def test_settlements_keep_the_order_of_the_handlers() -> None:
+    state = opened()
+    answers = {"a": Settlement.nack("no"), "b": Settlement.ack(), "c": Settlement.dead_letter("never"), "d": Settlement.release(),
+               "e": Settlement.ack(), "f": Settlement.nack()}
+    state.on_frame(delivered(*answers))
+    for answer in answers.values():
+        state.settle(take(state), answer)
+    expected = pb.SubscribeRequest()
+    for token, answer in answers.items():
+        answer.add_to(expected, token)
+    assert state.try_write(state.last_frame)[0] == expected
 
 
 def test_extensions_share_the_room_of_settlements() -> None:
     state = opened(credit=3)
     state.on_frame(delivered("a", "b", "c", "d"))
-    lease = take(state)
-    state.settle(lease, Settlement.ack())
-    request, _ = state.try_write(state.last_frame + 11)
-    assert request is not None
-    assert (list(request.ack), [one.lease_token for one in request.extend]) == (["a"], ["b", "c"])
-    request, _ = state.try_write(state.last_frame + 11)
-    assert request is not None
-    assert [one.lease_token for one in request.extend] == ["d"]
+    state.settle(take(state), Settlement.ack())
+    assert [written(state, 11) for _ in range(3)] == [{"ack": ["a"], "extend": ["b", "c"]}, {"extend": ["d"]}, {}]
 
 
-def test_a_settled_lease_is_not_extended() -> None:
+@pytest.mark.parametrize(("settlement", "expected"), [
+    (Settlement.ack(), {"ack": ["a"]}), (Settlement.nack(), {"nack": ["a"]}), (Settlement.leave(), {"begun": ["a"]})])
+def test_a_settled_lease_is_not_extended(settlement: Settlement, expected: Any) -> None:
     state = opened()
     state.on_frame(delivered("a"))
-    state.settle(take(state), Settlement.leave())
-    assert written(state, 11) == {"begun": ["a"]}
-    assert state.counts.left == 1
+    state.settle(take(state), settlement)
+    assert [written(state, after) for after in (11, 22)] == [expected, {}]
+    assert state.counts.left == (settlement.kind == "leave")
 
 
 def test_a_stop_gives_back_what_has_no_handler() -> None:
@@ -89,10 +92,9 @@ def test_a_stop_gives_back_what_has_no_handler() -> None:
     state.on_frame(delivered("a", "b"))
     lease = take(state)
     state.request_stop()
-    request, _ = state.try_write(NOW)
-    assert request is not None
-    assert request.no_more_deliveries
-    assert [one.lease_token for one in request.release] == ["b"]
+    expected = pb.SubscribeRequest(no_more_deliveries=True)
+    Settlement.release().add_to(expected, "b")
+    assert state.try_write(state.last_frame)[0] == expected
     state.settle(lease, Settlement.ack())
     state.on_frame(pb.SubscribeResponse(settled=["a", "b"]))
     assert (state.counts.acked, state.counts.released, state.counts.skipped) == (1, 0, 1)

@@ -126,13 +126,16 @@ class SettledTokens final : public StreamSink, public StateListener {
   absl::Status Post(RoutedSettles routed) {
     for (auto& [token, reason] : routed.refused) *AddRefused(reason) = std::move(token);
     open_ = routed.posted;
-    for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
-      if (IsEmpty(routed.by_shard[shard])) continue;
-      absl::Status status = worker_->node().Post(shard, std::move(routed.by_shard[shard]));
-      // Post fails only when the server ends. The outcome of the other settlements is then unknown.
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    return Post(std::move(routed.by_shard));
+  }
+  // Dead letters whose topics have no dead-letter topic, so far as the shards know.
+  const std::vector<protocol::RefusedSettlement>& letters() const { return letters_; }
+  // Sends those of this topic again.
+  absl::Status SendAgain(storage::TopicId topic) {
+    const size_t before = letters_.size();
+    auto by_shard = AgainByShard(topic, id_, worker_->node().shard_count(), &letters_);
+    open_ += before - letters_.size();
+    return Post(std::move(by_shard));
   }
 
   void AddDeliveries(base::Now, std::vector<protocol::Delivery> deliveries) override {
@@ -141,8 +144,12 @@ class SettledTokens final : public StreamSink, public StateListener {
   void AddSettles(const protocol::SettleReply& reply) override {
     for (const auto token : reply.settled) protocol::WriteLease(token, response_.add_settled());
     for (const auto token : reply.extended) protocol::WriteLease(token, response_.add_extended());
-    for (const auto& [token, refusal] : reply.refused) {
-      protocol::WriteLease(token, AddRefused(api::ToProto(refusal)));
+    for (const protocol::RefusedSettlement& refused : reply.refused) {
+      if (refused.topic != storage::TopicId{}) {
+        letters_.push_back(refused);
+      } else {
+        protocol::WriteLease(refused.token, AddRefused(api::ToProto(refused.refusal)));
+      }
     }
     const size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
     open_ -= std::min(open_, answered);
@@ -162,6 +169,15 @@ class SettledTokens final : public StreamSink, public StateListener {
   absl::Status await_resume() { return status_; }
 
  private:
+  absl::Status Post(std::vector<protocol::SettleCommand> by_shard) {
+    for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
+      if (by_shard[shard].empty()) continue;
+      absl::Status status = worker_->node().Post(shard, std::move(by_shard[shard]));
+      // Post fails only when the server ends. The outcome of the other settlements is then unknown.
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
   // Returns where to put the token.
   std::string* AddRefused(v1::SettleRefusal::Reason reason) {
     v1::SettleRefusal* refused = response_.add_refused();
@@ -173,33 +189,11 @@ class SettledTokens final : public StreamSink, public StateListener {
   const protocol::StreamId id_;
   // Tokens that no shard has answered yet.
   size_t open_ = 0;
+  std::vector<protocol::RefusedSettlement> letters_;
   absl::Status status_;
   v1::SettleResponse response_;
   std::coroutine_handle<> waiting_;
 };
-
-// True if the shards know the topic's dead-letter topic, or if no dead letter needs it, because
-// every subscription names a dead-letter topic of its own. O(subscriptions).
-bool KnowsDeadLetters(const catalog::Snapshot& catalog, const catalog::Topic& topic) {
-  if (catalog.LinksDeadLetters(topic)) return true;
-  const auto all = catalog.ListSubscriptions(topic.id, "", std::numeric_limits<size_t>::max());
-  return !all.empty() && std::all_of(all.begin(), all.end(), [](const auto& subscription) {
-    return !subscription->settings.dead_letter_name.empty();
-  });
-}
-
-// Makes the dead-letter topic of a topic known to the shards, if a dead letter may need it.
-// INVALID_TOPIC, TOPIC_NOT_FOUND.
-Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
-  const auto topic = worker.context().FindTopic(name, "topic");
-  if (!topic.ok()) co_return topic.status();
-  if (KnowsDeadLetters(worker.context().catalog(), **topic)) co_return absl::OkStatus();
-  // If the dead-letter topic cannot be created, the shards refuse the dead letters of subscriptions
-  // that name no topic of their own.
-  AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
-  static_cast<void>(co_await ask);
-  co_return absl::OkStatus();
-}
 
 // Finds the subscription of a Pull. If the server creates subscriptions by use, creates a missing
 // one with its topic.
@@ -262,10 +256,6 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   v1::SettleRequest request;
   absl::Status status = ParseSettles(worker.context().options.limits, call.request(), &request);
   if (status.ok()) status = Authorize(worker, call, request);
-  if (status.ok() && request.dead_letter_size() > 0) {
-    status = co_await PrepareDeadLetters(worker, request.topic());
-  }
-  // The journal may have failed in the meantime; then no shard answers.
   if (status.ok()) status = worker.context().Admit(CallKind::kOther);
   if (!status.ok()) co_return call.FinishWithError(status);
   SettledTokens settled(&worker);
@@ -273,6 +263,17 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   RouteSettles(request, settled.id(), worker.node().shard_count(), &routed);
   status = settled.Post(std::move(routed));
   if (status.ok()) status = co_await settled;
+  while (status.ok() && !settled.letters().empty()) {
+    const storage::TopicId topic = settled.letters().front().topic;
+    const std::string name(worker.context().catalog().TopicName(topic));
+    // If the dead-letter topic cannot be created, the shards refuse the dead letters for good.
+    AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
+    static_cast<void>(co_await ask);
+    // The journal may have failed in the meantime; then no shard answers.
+    status = worker.context().Admit(CallKind::kOther);
+    if (status.ok()) status = settled.SendAgain(topic);
+    if (status.ok()) status = co_await settled;
+  }
   call.Finish(status, settled.response());
 }
 

@@ -2,9 +2,8 @@
 #include "server/api/messages/settle_routing.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <type_traits>
+#include <utility>
 
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
@@ -16,12 +15,12 @@ namespace duetime::api {
 namespace {
 
 // Parses a token and finds the command of its shard. Null if no lease can have the token.
-protocol::SettleCommand* CommandFor(const std::string& text, uint16_t shard_count,
-                                    RoutedSettles* routed, protocol::LeaseToken* token) {
+protocol::SettleCommand* CommandFor(const std::string& text, RoutedSettles* routed,
+                                    protocol::LeaseToken* token) {
   if (const auto parsed = protocol::ParseLease(text); parsed.has_value()) {
     *token = *parsed;
     const uint16_t shard = protocol::ShardOfLease(*token);
-    if (shard < shard_count) {
+    if (shard < routed->by_shard.size()) {
       ++routed->posted;
       return &routed->by_shard[shard];
     }
@@ -30,99 +29,92 @@ protocol::SettleCommand* CommandFor(const std::string& text, uint16_t shard_coun
   return nullptr;
 }
 
-void RouteNack(const v1::Nack& nack, uint16_t shard_count, RoutedSettles* routed) {
-  protocol::LeaseToken token{};
-  const std::optional<uint64_t> delay_ms =
-      nack.has_delay() ? DurationToMs(nack.delay()) : std::nullopt;
-  const bool in_range = !nack.has_delay() || (delay_ms.has_value() && *delay_ms <= kLeaseMsMax);
-  if (!in_range || nack.reason().size() > kNackReasonBytesMax) {
-    routed->refused.emplace_back(nack.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(nack.lease_token(), shard_count, routed, &token)) {
-    command->nacks.push_back({.token = token, .delay_ms = delay_ms, .reason = nack.reason()});
-  }
+// Sets what is in range. False: something is not.
+bool SetTime(const google::protobuf::Duration& from, uint64_t min_ms,
+             protocol::Settlement* settlement) {
+  settlement->ms = DurationToMs(from);
+  // DurationToMs rounds up.
+  const bool shorter = min_ms > 0 && from.seconds() < 1;
+  return settlement->ms.has_value() && *settlement->ms <= kLeaseMsMax && !shorter;
 }
 
-void RouteRelease(const v1::ReleaseLease& release, uint16_t shard_count, RoutedSettles* routed) {
-  protocol::LeaseToken token{};
-  const std::optional<uint64_t> delay_ms =
-      release.has_delay() ? DurationToMs(release.delay()) : std::optional<uint64_t>(0);
-  if (!delay_ms.has_value() || *delay_ms > kLeaseMsMax) {
-    routed->refused.emplace_back(release.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(release.lease_token(), shard_count, routed, &token)) {
-    command->releases.push_back({.token = token, .delay_ms = *delay_ms});
-  }
+bool SetReason(const std::string& from, protocol::Settlement* settlement) {
+  settlement->reason = from;
+  return from.size() <= kNackReasonBytesMax;
 }
 
-void RouteDeadLetter(const v1::DeadLetterLease& letter, uint16_t shard_count,
-                     RoutedSettles* routed) {
-  protocol::LeaseToken token{};
-  if (letter.reason().size() > kNackReasonBytesMax) {
-    routed->refused.emplace_back(letter.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(letter.lease_token(), shard_count, routed, &token)) {
-    command->dead_letters.push_back({.token = token, .reason = letter.reason()});
+// OK, OUT_OF_RANGE or UNKNOWN_ACTION; REASON_UNSPECIFIED means OK.
+v1::SettleRefusal::Reason Read(const v1::Settlement& from, protocol::Settlement* settlement) {
+  using Action = v1::Settlement::ActionCase;
+  bool in_range = true;
+  switch (from.action_case()) {
+    case Action::ACTION_NOT_SET:
+      // The action of a newer client must not be taken for an ack.
+      if (!v1::Settlement::GetReflection()->GetUnknownFields(from).empty()) {
+        return v1::SettleRefusal::REASON_UNKNOWN_ACTION;
+      }
+      settlement->action = protocol::SettleAction::kAck;
+      break;
+    case Action::kNack:
+      settlement->action = protocol::SettleAction::kNack;
+      if (from.nack().has_delay()) in_range = SetTime(from.nack().delay(), 0, settlement);
+      in_range = SetReason(from.nack().reason(), settlement) && in_range;
+      break;
+    case Action::kExtend:
+      settlement->action = protocol::SettleAction::kExtend;
+      in_range = SetTime(from.extend().duration(), 1'000, settlement);
+      break;
+    case Action::kDeadLetter:
+      settlement->action = protocol::SettleAction::kDeadLetter;
+      in_range = SetReason(from.dead_letter().reason(), settlement);
+      break;
+    case Action::kRelease:
+      settlement->action = protocol::SettleAction::kRelease;
+      if (from.release().has_delay()) in_range = SetTime(from.release().delay(), 0, settlement);
+      break;
   }
+  return in_range ? v1::SettleRefusal::REASON_UNSPECIFIED : v1::SettleRefusal::REASON_OUT_OF_RANGE;
 }
 
-void RouteExtend(const v1::ExtendLease& extend, uint16_t shard_count, RoutedSettles* routed) {
-  protocol::LeaseToken token{};
-  const std::optional<uint64_t> duration_ms = DurationToMs(extend.duration());
-  if (!duration_ms.has_value() || extend.duration().seconds() < 1 || *duration_ms > kLeaseMsMax) {
-    routed->refused.emplace_back(extend.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(extend.lease_token(), shard_count, routed, &token)) {
-    command->extends.push_back({.token = token, .duration_ms = *duration_ms});
-  }
-}
+using Settlements = google::protobuf::RepeatedPtrField<v1::Settlement>;
 
-// Routes the settlements of a request. Both types of requests name the fields alike.
-template <typename Request>
-void Route(const Request& request, protocol::StreamId stream, uint16_t shard_count,
-           RoutedSettles* routed) {
+void Begin(protocol::StreamId stream, uint16_t shard_count, RoutedSettles* routed) {
   routed->refused.clear();
   routed->posted = 0;
-  protocol::SettleCommand none;
-  none.stream = stream;
-  routed->by_shard.assign(shard_count, none);
-  const auto acks = static_cast<size_t>(request.ack_size());
-  // With one shard, the common case, this is enough for all acks.
-  for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
-  protocol::LeaseToken token{};
-  const auto route = [&](const auto& texts,
-                         std::vector<protocol::LeaseToken>(protocol::SettleCommand::*tokens)) {
-    for (const std::string& text : texts) {
-      if (auto* command = CommandFor(text, shard_count, routed, &token)) {
-        (command->*tokens).push_back(token);
-      }
+  routed->by_shard.clear();
+  routed->by_shard.resize(shard_count);
+  for (protocol::SettleCommand& command : routed->by_shard) command.stream = stream;
+}
+
+void Route(const Settlements& settlements, RoutedSettles* routed) {
+  const size_t shards = routed->by_shard.size();
+  // With one shard, the common case, this is enough for all.
+  const auto each = static_cast<size_t>(settlements.size()) / shards + 1;
+  for (auto& command : routed->by_shard) command.settlements.reserve(each);
+  for (const v1::Settlement& from : settlements) {
+    protocol::Settlement settlement;
+    const v1::SettleRefusal::Reason refusal = Read(from, &settlement);
+    if (refusal != v1::SettleRefusal::REASON_UNSPECIFIED) {
+      routed->refused.emplace_back(from.lease_token(), refusal);
+    } else if (auto* command = CommandFor(from.lease_token(), routed, &settlement.token)) {
+      command->settlements.push_back(std::move(settlement));
     }
-  };
-  route(request.ack(), &protocol::SettleCommand::acks);
-  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) {
-    route(request.begun(), &protocol::SettleCommand::begun);
-  }
-  for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
-  for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
-  for (const v1::DeadLetterLease& letter : request.dead_letter()) {
-    RouteDeadLetter(letter, shard_count, routed);
-  }
-  for (const v1::ReleaseLease& release : request.release()) {
-    RouteRelease(release, shard_count, routed);
   }
 }
 
-template <typename Request>
-size_t LongestToken(const Request& request) {
+size_t LongestToken(const Settlements& settlements) {
   size_t bytes = 0;
-  const auto look_at_tokens = [&bytes](const auto& tokens) {
-    for (const std::string& token : tokens) bytes = std::max(bytes, token.size());
-  };
-  look_at_tokens(request.ack());
-  if constexpr (std::is_same_v<Request, v1::SubscribeRequest>) look_at_tokens(request.begun());
-  const auto look = [&bytes](const auto& items) {
-    for (const auto& item : items) bytes = std::max(bytes, item.lease_token().size());
-  };
-  look(request.nack());
-  look(request.extend());
-  look(request.dead_letter());
-  look(request.release());
+  for (const v1::Settlement& one : settlements) bytes = std::max(bytes, one.lease_token().size());
+  return bytes;
+}
+
+size_t LongestToken(const v1::SettleRequest& request) {
+  return LongestToken(request.settlements());
+}
+
+size_t LongestToken(const v1::SubscribeRequest& request) {
+  size_t bytes = LongestToken(request.settlements());
+  for (const std::string& token : request.begun()) bytes = std::max(bytes, token.size());
   return bytes;
 }
 
@@ -134,7 +126,7 @@ absl::Status Parse(const RequestLimits& limits, absl::string_view reason, grpc::
   if (!status.ok()) return status;
   const size_t settles_max = limits.outstanding_messages_max;
   if (summary.elements > settles_max) {
-    return OverLimit(reason, "ack", summary.elements, settles_max, "settlements");
+    return OverLimit(reason, "settlements", summary.elements, settles_max, "settlements");
   }
   if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
   const size_t bytes = LongestToken(*request);
@@ -156,17 +148,35 @@ absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
 
 void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed) {
-  Route(request, stream, shard_count, routed);
+  Begin(stream, shard_count, routed);
+  protocol::LeaseToken token{};
+  for (const std::string& text : request.begun()) {
+    if (auto* command = CommandFor(text, routed, &token)) command->begun.push_back(token);
+  }
+  Route(request.settlements(), routed);
 }
 
 void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, uint16_t shard_count,
                   RoutedSettles* routed) {
-  Route(request, stream, shard_count, routed);
+  Begin(stream, shard_count, routed);
+  Route(request.settlements(), routed);
 }
 
-bool IsEmpty(const protocol::SettleCommand& command) {
-  return command.begun.empty() && command.acks.empty() && command.nacks.empty() &&
-         command.extends.empty() && command.dead_letters.empty() && command.releases.empty();
+std::vector<protocol::SettleCommand> AgainByShard(
+    storage::TopicId topic, protocol::StreamId stream, uint16_t shard_count,
+    std::vector<protocol::RefusedSettlement>* letters) {
+  std::vector<protocol::SettleCommand> by_shard(shard_count);
+  for (protocol::SettleCommand& command : by_shard) command.stream = stream;
+  std::erase_if(*letters, [&](protocol::RefusedSettlement& letter) {
+    if (letter.topic != topic) return false;
+    by_shard[protocol::ShardOfLease(letter.token)].settlements.push_back(
+        {.token = letter.token,
+         .action = protocol::SettleAction::kDeadLetter,
+         .reason = std::move(letter.reason),
+         .again = true});
+    return true;
+  });
+  return by_shard;
 }
 
 v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal) {

@@ -37,7 +37,7 @@ struct RoutedSettles {
 // Parses a SubscribeRequest or a SettleRequest. Checks the number of its tokens before it
 // spends memory on them, and then their length: refusals repeat them and wait for a client that may
 // not read.
-// INVALID_SUBSCRIBE or INVALID_SETTLE with the field `ack` or `lease_token`.
+// INVALID_SUBSCRIBE or INVALID_SETTLE with the field `settlements` or `lease_token`.
 absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
                           v1::SubscribeRequest* request);
 absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
@@ -45,14 +45,17 @@ absl::Status ParseSettles(const RequestLimits& limits, grpc::ByteBuffer* buffer,
 
 // Routes settlements by the shard in their token. LEASE_LOST: no lease can have the token.
 // OUT_OF_RANGE: a nack or release with a delay over 12 h, a reason over 255 bytes, or an extend
-// outside 1 s to 12 h. Overwrites `routed`.
+// outside 1 s to 12 h. UNKNOWN_ACTION: an action of a newer client. Overwrites `routed`.
 void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed);
 void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, uint16_t shard_count,
                   RoutedSettles* routed);
 
-// True if the command settles nothing.
-bool IsEmpty(const protocol::SettleCommand& command);
+// Takes the refused dead letters of `topic` out of `letters`. Returns the settlements to send
+// again, by shard.
+std::vector<protocol::SettleCommand> AgainByShard(
+    storage::TopicId topic, protocol::StreamId stream, uint16_t shard_count,
+    std::vector<protocol::RefusedSettlement>* letters);
 
 // The reason that clients see for a shard's refusal.
 v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal);

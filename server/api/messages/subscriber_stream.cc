@@ -109,8 +109,7 @@ void SubscriberStream::OnReply(catalog::Reply reply) {
     if (!reply.status.ok()) return Fail(reply.status);
     return Open(std::move(reply.subscription));
   }
-  // If the dead-letter topic cannot be created, the shards refuse the dead letters.
-  if (held_.has_value()) PostSettles(*std::exchange(held_, std::nullopt));
+  SendLettersAgain();
   ReadOn();
   Pump();
 }
@@ -146,14 +145,6 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   }
 }
 
-bool SubscriberStream::KnowsDeadLetters() const {
-  const catalog::Snapshot& catalog = api_->context().catalog();
-  const catalog::TopicPtr topic = catalog.FindTopic(topic_);
-  if (topic == nullptr || catalog.LinksDeadLetters(*topic)) return true;
-  const catalog::SubscriptionPtr now = catalog.FindSubscription(topic->id, subscription_);
-  return now != nullptr && !now->settings.dead_letter_name.empty();
-}
-
 void SubscriberStream::Detach() {
   if (!attached_) return;
   attached_ = false;
@@ -182,13 +173,11 @@ void SubscriberStream::GiveBack(const std::vector<protocol::LeaseToken>& unsent)
   std::vector<protocol::SettleCommand> commands(node->shard_count());
   for (const protocol::LeaseToken token : unsent) {
     given_back_.insert(static_cast<uint64_t>(token));
-    commands[protocol::ShardOfLease(token)].releases.push_back({.token = token});
+    commands[protocol::ShardOfLease(token)].settlements.push_back(
+        {.token = token, .action = protocol::SettleAction::kRelease});
   }
-  for (uint16_t shard = 0; shard < commands.size(); ++shard) {
-    if (commands[shard].releases.empty()) continue;
-    commands[shard].stream = id_;
-    static_cast<void>(node->Post(shard, std::move(commands[shard])));
-  }
+  for (protocol::SettleCommand& command : commands) command.stream = id_;
+  Post(std::move(commands));
 }
 
 void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
@@ -196,21 +185,30 @@ void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
   RouteSettles(request, id_, api_->node().shard_count(), &routed);
   for (auto& [token, reason] : routed.refused) queue_.AddRefused(std::move(token), reason);
   settles_open_ += routed.posted;
-  const bool ask = request.dead_letter_size() > 0 && !asked_.has_value() && !KnowsDeadLetters();
-  if (ask && PostToCatalog(catalog::EnsureTopic{.name = topic_, .dead_letters = true}).ok()) {
-    held_ = std::move(routed);
-  } else {
-    PostSettles(std::move(routed));
+  Post(std::move(routed.by_shard));
+}
+
+void SubscriberStream::Post(std::vector<protocol::SettleCommand> by_shard) {
+  runtime::Node* node = api_->context().node.load();
+  for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
+    if (by_shard[shard].empty()) continue;
+    static_cast<void>(node->Post(shard, std::move(by_shard[shard])));
   }
 }
 
-void SubscriberStream::PostSettles(RoutedSettles routed) {
-  runtime::Node* node = api_->context().node.load();
-  for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
-    protocol::SettleCommand& command = routed.by_shard[shard];
-    if (IsEmpty(command)) continue;
-    static_cast<void>(node->Post(shard, std::move(command)));
-  }
+void SubscriberStream::LinkDeadLetters() {
+  if (letters_.empty() || asked_.has_value() || phase_ == Phase::kCreating) return;
+  const std::string topic(api_->context().catalog().TopicName(letters_.front().topic));
+  if (PostToCatalog(catalog::EnsureTopic{.name = topic, .dead_letters = true}).ok()) return;
+  SendLettersAgain();
+}
+
+void SubscriberStream::SendLettersAgain() {
+  if (letters_.empty()) return;
+  std::vector<protocol::SettleCommand> by_shard =
+      AgainByShard(letters_.front().topic, id_, api_->node().shard_count(), &letters_);
+  Post(std::move(by_shard));
+  LinkDeadLetters();
 }
 
 void SubscriberStream::ReadOn() {
@@ -266,14 +264,18 @@ void SubscriberStream::AddSettles(const protocol::SettleReply& reply) {
     }
     queue_.AddSettled(token);
   }
-  for (const auto& [token, refusal] : reply.refused) {
-    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
+  for (const protocol::RefusedSettlement& refused : reply.refused) {
+    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(refused.token)) > 0) {
       --answered;
-      continue;
+    } else if (refused.topic != storage::TopicId{}) {
+      letters_.push_back(refused);
+      --answered;
+    } else {
+      queue_.AddRefused(refused.token, ToProto(refused.refusal));
     }
-    queue_.AddRefused(token, ToProto(refusal));
   }
   settles_open_ -= std::min(settles_open_, answered);
+  LinkDeadLetters();
 }
 
 void SubscriberStream::Pump() {

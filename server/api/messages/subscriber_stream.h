@@ -85,9 +85,12 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   void Settle(const v1::SubscribeRequest& request);
   void Open(catalog::SubscriptionPtr subscription);
   void Attach(const catalog::Subscription& subscription);
-  void PostSettles(RoutedSettles routed);
-  // True if the shards know the topic of this subscription's dead letters, by the newest snapshot.
-  bool KnowsDeadLetters() const;
+  void Post(std::vector<protocol::SettleCommand> by_shard);
+  // Lets the catalog link the dead-letter topic that the first of letters_ needs, if any.
+  void LinkDeadLetters();
+  // Sends those of letters_ that wait for the same topic as the first. If the catalog could not
+  // link the dead-letter topic, the shards now refuse them for good.
+  void SendLettersAgain();
   template <typename Command>
   absl::Status PostToCatalog(Command command);
   void Detach();
@@ -130,8 +133,8 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   SubscriptionWatch watch_;
   // The open request to the catalog. The stream reads nothing meanwhile.
   std::optional<catalog::RequestTag> asked_;
-  // Settlements that wait for the catalog's answer.
-  std::optional<RoutedSettles> held_;
+  // Dead letters whose topics have no dead-letter topic yet, so far as the shards know.
+  std::vector<protocol::RefusedSettlement> letters_;
   // The number of settlements that the shards have not answered.
   size_t settles_open_ = 0;
   // Tokens that the stream gave back for damaged records. The client gets no confirmation for them.

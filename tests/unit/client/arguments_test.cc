@@ -289,18 +289,20 @@ TEST(ArgumentsTest, ReceivingAndSettling) {
        "topic: 't' subscription: 's' max_messages: 7 wait { seconds: 30 } lease_duration { "
        "seconds: 5 } client_id: 'duetime pull'",
        {{"--ack", {""}}}},
-      {"settle a b --ack", "ack: ['a', 'b']", {{"TOKEN", {"a", "b"}}, {"--ack", {""}}}},
+      {"settle a b --ack",
+       "settlements { lease_token: 'a' } settlements { lease_token: 'b' }",
+       {{"TOKEN", {"a", "b"}}, {"--ack", {""}}}},
       {"settle a --nack 10s --reason busy",
-       "nack { lease_token: 'a' delay { seconds: 10 } reason: 'busy' }",
+       "settlements { lease_token: 'a' nack { delay { seconds: 10 } reason: 'busy' } }",
        {{"TOKEN", {"a"}}, {"--nack", {"10s"}}, {"--reason", {"busy"}}}},
       {"settle a --nack policy",
-       "nack { lease_token: 'a' }",
+       "settlements { lease_token: 'a' nack {} }",
        {{"TOKEN", {"a"}}, {"--nack", {"policy"}}}},
       {"settle a --extend 5m",
-       "extend { lease_token: 'a' duration { seconds: 300 } }",
+       "settlements { lease_token: 'a' extend { duration { seconds: 300 } } }",
        {{"TOKEN", {"a"}}, {"--extend", {"5m"}}}},
-      {"settle a --dead-letter --topic t --reason r",
-       "dead_letter { lease_token: 'a' reason: 'r' } topic: 't'",
+      {"settle a --dead-letter --reason r",
+       "settlements { lease_token: 'a' dead_letter { reason: 'r' } }",
        {{"TOKEN", {"a"}}, {"--dead-letter", {""}}, {"--reason", {"r"}}}},
   });
   EXPECT_EQ(Read("subscribe t").values, (Values{{"TOPIC", {"t"}}, {"--workers", {"1"}}}));
@@ -440,8 +442,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
       {"context", {"", "add", "add none", "add x --server https://h", "use", "remove"}},
       {"settle",
        {"", "a", "--ack", "a --ack --nack 1s", "a --ack --reason r", "a --extend ''",
-        "a --nack 12h1ms", "a --extend 999ms", "a --extend 13h", "a --dead-letter",
-        "a --ack --topic t"}},
+        "a --nack 12h1ms", "a --extend 999ms", "a --extend 13h", "a --ack --topic t"}},
   };
   int lines = 0;
   for (const auto& [command, ends] : cases) {

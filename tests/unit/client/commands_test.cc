@@ -163,9 +163,9 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
     stream->Write(response);
     while (stream->Read(&request)) {
       response.Clear();
-      for (const v1::DeadLetterLease& lease : request.dead_letter()) {
-        EXPECT_EQ(lease.reason(), "r");
-        response.add_settled(lease.lease_token());
+      for (const v1::Settlement& one : request.settlements()) {
+        EXPECT_EQ(one.dead_letter().reason(), "r");
+        response.add_settled(one.lease_token());
         ++dead_letters;
       }
       stream->Write(response);
@@ -253,7 +253,7 @@ TEST_F(CommandsTest, PullPrintsTokensAndAcksIfTheLineSaysSo) {
   EXPECT_EQ(acked.code, kNotAsWished);
   EXPECT_THAT(acked.err, StartsWith("a2  refused"));
   ASSERT_EQ(server_.Seen<v1::SettleRequest>().size(), 1u);
-  EXPECT_EQ(server_.Seen<v1::SettleRequest>()[0].ack_size(), 2);
+  EXPECT_EQ(server_.Seen<v1::SettleRequest>()[0].settlements_size(), 2);
   Answer<v1::PullRequest, v1::PullResponse>("");
   const Result none = Cli("pull t");
   EXPECT_EQ(none.code, kNotAsWished);

@@ -273,7 +273,7 @@ TEST_F(DelayClientTest, NoOtherCallWaitsBehindPulls) {
 
 TEST_F(DelayClientTest, SettleIsRepeatedAndTellsIt) {
   Answer<v1::SettleRequest, v1::SettleResponse>("settled: '7'", 1);
-  const auto request = ParseProto<v1::SettleRequest>("ack: '7'");
+  const auto request = ParseProto<v1::SettleRequest>("settlements { lease_token: '7' }");
   const auto repeated = client_->Settle(request);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_EQ(repeated->answer.settled(0), "7");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 
 #include "client/cpp/convert.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::client {
 namespace {
@@ -38,9 +39,9 @@ class LeaseKeeperTest : public testing::Test {
     v1::SubscribeRequest request;
     keeper_.Collect(zero_ + time, /*sends=*/false, room, &request);
     std::vector<std::string> tokens;
-    for (const v1::ExtendLease& extend : request.extend()) {
-      EXPECT_EQ(FromProto(extend.duration()), kLease);
-      tokens.push_back(extend.lease_token());
+    for (const v1::Settlement& one : test::With(v1::Settlement::kExtend, request)) {
+      EXPECT_EQ(FromProto(one.extend().duration()), kLease);
+      tokens.push_back(one.lease_token());
     }
     return tokens;
   }
@@ -205,12 +206,15 @@ class Story {
 
   std::string Collect(LeaseKeeper::SteadyTime now, bool sends) {
     v1::SubscribeRequest request;
-    const int releases = keeper_.Collect(now, sends, /*room=*/100, &request);
-    EXPECT_EQ(releases, request.release_size());
+    const std::vector<std::string> given_back = keeper_.Collect(now, sends, /*room=*/100, &request);
+    const auto releases = test::TokensWith(v1::Settlement::kRelease, request);
+    EXPECT_EQ(given_back, releases);
     std::vector<std::string> parts;
-    for (const auto& extend : request.extend()) parts.push_back("extend " + extend.lease_token());
+    for (const auto& token : test::TokensWith(v1::Settlement::kExtend, request)) {
+      parts.push_back("extend " + token);
+    }
     for (const auto& token : request.begun()) parts.push_back("begun " + token);
-    for (const auto& one : request.release()) parts.push_back("release " + one.lease_token());
+    for (const auto& token : releases) parts.push_back("release " + token);
     return absl::StrJoin(parts, ", ");
   }
 

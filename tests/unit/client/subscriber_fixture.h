@@ -72,16 +72,9 @@ inline v1::SubscribeResponse Deliveries(int first_token, int count) {
 // Confirms every settlement in `request`.
 inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
   v1::SubscribeResponse response;
-  response.mutable_settled()->CopyFrom(request.ack());
-  for (const v1::Nack& nack : request.nack()) response.add_settled(nack.lease_token());
-  for (const v1::DeadLetterLease& dead : request.dead_letter()) {
-    response.add_settled(dead.lease_token());
-  }
-  for (const v1::ReleaseLease& release : request.release()) {
-    response.add_settled(release.lease_token());
-  }
-  for (const v1::ExtendLease& extend : request.extend()) {
-    response.add_extended(extend.lease_token());
+  for (const v1::Settlement& one : request.settlements()) {
+    (one.has_extend() ? response.add_extended() : response.add_settled())
+        ->assign(one.lease_token());
   }
   response.mutable_begun()->CopyFrom(request.begun());
   return response;
@@ -94,7 +87,9 @@ inline int ConfirmMany(ServerStream* stream, int count) {
   v1::SubscribeRequest request;
   while (count > 0 && stream->Read(&request)) {
     ++requests;
-    count -= request.ack_size() + request.nack_size() + request.dead_letter_size();
+    for (const v1::Settlement& one : request.settlements()) {
+      if (!one.has_extend() && !one.has_release()) --count;
+    }
     stream->Write(Confirmation(request));
   }
   return requests;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/cpp/subscriber.h"
+#include "tests/support/settlements.h"
 #include "tests/unit/client/subscriber_fixture.h"
 
 namespace duetime::client {
@@ -49,20 +50,21 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   ASSERT_TRUE(confirmed.Wait());
   ASSERT_TRUE(left.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
-  ASSERT_EQ(settled.nack_size(), 4);
-  EXPECT_EQ(settled.nack(0).lease_token(), "1");
-  EXPECT_FALSE(settled.nack(0).has_delay()) << "the retry policy decides";
-  EXPECT_EQ(settled.nack(0).reason(), "busy");
-  EXPECT_TRUE(settled.nack(1).has_delay()) << "at once, whatever the policy says";
-  EXPECT_EQ(settled.nack(1).delay().seconds(), 0);
-  EXPECT_EQ(settled.nack(2).reason(), "no such customer");
-  EXPECT_EQ(settled.nack(3).delay().seconds(), 3);
-  EXPECT_EQ(settled.nack(3).reason(), "later");
-  ASSERT_EQ(settled.dead_letter_size(), 1);
-  EXPECT_EQ(settled.dead_letter(0).lease_token(), "3");
-  EXPECT_EQ(settled.dead_letter(0).reason(), std::string(254, 'x')) << "cut at a character";
-  ASSERT_EQ(settled.ack_size(), 1);
-  EXPECT_EQ(settled.ack(0), "5");
+  const std::vector<v1::Settlement> nacks = test::With(v1::Settlement::kNack, settled);
+  ASSERT_EQ(nacks.size(), 4u);
+  EXPECT_EQ(nacks[0].lease_token(), "1");
+  EXPECT_FALSE(nacks[0].nack().has_delay()) << "the retry policy decides";
+  EXPECT_EQ(nacks[0].nack().reason(), "busy");
+  EXPECT_TRUE(nacks[1].nack().has_delay()) << "at once, whatever the policy says";
+  EXPECT_EQ(nacks[1].nack().delay().seconds(), 0);
+  EXPECT_EQ(nacks[2].nack().reason(), "no such customer");
+  EXPECT_EQ(nacks[3].nack().delay().seconds(), 3);
+  EXPECT_EQ(nacks[3].nack().reason(), "later");
+  const std::vector<v1::Settlement> dead = test::With(v1::Settlement::kDeadLetter, settled);
+  ASSERT_EQ(dead.size(), 1u);
+  EXPECT_EQ(dead[0].lease_token(), "3");
+  EXPECT_EQ(dead[0].dead_letter().reason(), std::string(254, 'x')) << "cut at a character";
+  EXPECT_EQ(test::TokensWith(test::kAck, settled), std::vector<std::string>{"5"});
   const SubscriberCounts counts = subscriber->counts();
   EXPECT_EQ(counts.delivered, 7);
   EXPECT_EQ(counts.acked, 1);
@@ -101,9 +103,9 @@ std::map<std::string, int> ReadExtensions(ServerStream* stream,
     return true;
   };
   while (!enough() && stream->Read(&request)) {
-    for (const v1::ExtendLease& extend : request.extend()) {
-      EXPECT_EQ(FromProto(extend.duration()), kLease);
-      ++times[extend.lease_token()];
+    for (const v1::Settlement& one : test::With(v1::Settlement::kExtend, request)) {
+      EXPECT_EQ(FromProto(one.extend().duration()), kLease);
+      ++times[one.lease_token()];
     }
     stream->Write(Confirmation(request));
   }
@@ -149,8 +151,8 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
     EXPECT_TRUE(stopping.Wait());
     // Requests from before the stop extend both leases.
     for (int alone = 0; alone < 3 && stream->Read(&request);) {
-      for (const v1::ExtendLease& extend : request.extend()) {
-        alone = extend.lease_token() == "1" ? alone + 1 : 0;
+      for (const auto& token : test::TokensWith(v1::Settlement::kExtend, request)) {
+        alone = token == "1" ? alone + 1 : 0;
       }
       stream->Write(Confirmation(request));
     }
@@ -194,12 +196,14 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
         }
       };
       for (const std::string& token : request.begun()) answer(token, response.mutable_begun());
-      for (const v1::ExtendLease& extend : request.extend()) {
-        answer(extend.lease_token(), response.mutable_extended());
-        if (extend.lease_token() == "2") ++extensions;
+      for (const auto& token : test::TokensWith(v1::Settlement::kExtend, request)) {
+        answer(token, response.mutable_extended());
+        if (token == "2") ++extensions;
       }
-      for (const std::string& token : request.ack()) answer(token, response.mutable_settled());
-      left -= request.ack_size();
+      for (const auto& token : test::TokensWith(test::kAck, request)) {
+        answer(token, response.mutable_settled());
+        --left;
+      }
       stream->Write(response);
       if (extensions > 0) refused.Open();
     }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "client/cpp/convert.h"
+#include "tests/support/settlements.h"
 
 namespace duetime::client {
 namespace {
@@ -43,16 +44,12 @@ TEST(SubscriberStateTest, ARequestHoldsNoMoreThanTheCredit) {
   while (settled.size() < kSettled || extended.size() < kDeliveries - kSettled) {
     v1::SubscribeRequest request;
     ASSERT_EQ(state.NextWrite(&request), SubscriberState::WriteTask::kWrite);
-    const size_t before = settled.size();
-    settled.insert(request.ack().begin(), request.ack().end());
-    for (const auto& nack : request.nack()) settled.insert(nack.lease_token());
-    for (const auto& release : request.release()) settled.insert(release.lease_token());
-    for (const auto& dead : request.dead_letter()) settled.insert(dead.lease_token());
-    for (const auto& extend : request.extend()) extended.insert(extend.lease_token());
-    const size_t elements =
-        settled.size() - before + static_cast<size_t>(request.extend_size() + request.begun_size());
-    EXPECT_GT(elements, 0u);
-    EXPECT_LE(elements, size_t{kCredit});
+    for (const v1::Settlement& one : request.settlements()) {
+      (one.has_extend() ? extended : settled).insert(one.lease_token());
+    }
+    const int elements = request.settlements_size() + request.begun_size();
+    EXPECT_GT(elements, 0);
+    EXPECT_LE(elements, kCredit);
   }
   EXPECT_EQ(settled, (std::set<std::string>{"0", "1", "2", "3", "4"}));
   EXPECT_EQ(extended, (std::set<std::string>{"5", "6", "7"}));
@@ -125,7 +122,7 @@ TEST(SubscriberStateTest, ASuspectIsHandledAfterTheConfirmation) {
     test.answer(&state);
     if (test.handled) {
       EXPECT_EQ(state.NextWrite(&request), SubscriberState::WriteTask::kWrite);
-      EXPECT_EQ(request.ack_size(), 1);
+      EXPECT_EQ(test::TokensWith(test::kAck, request).size(), 1u);
     }
     while (!test.handled && state.counts().skipped == 0) std::this_thread::yield();
     state.RequestStop();
@@ -136,7 +133,8 @@ TEST(SubscriberStateTest, ASuspectIsHandledAfterTheConfirmation) {
     if (test.released > 0) {
       EXPECT_EQ(state.NextWrite(&request), SubscriberState::WriteTask::kWrite);
     }
-    EXPECT_EQ(request.release_size(), test.released);
+    EXPECT_EQ(test::With(v1::Settlement::kRelease, request).size(),
+              static_cast<size_t>(test.released));
   }
 }
 
@@ -152,7 +150,7 @@ TEST(SubscriberStateTest, WhatIsGivenBackIsDropped) {
   state.OnFrame(frame);
   v1::SubscribeRequest request;
   ASSERT_EQ(state.NextWrite(&request), SubscriberState::WriteTask::kWrite);
-  ASSERT_EQ(request.release_size(), 1);
+  ASSERT_EQ(test::With(v1::Settlement::kRelease, request).size(), 1u);
   EXPECT_EQ(frame.use_count(), 1) << "the queue keeps it";
   EXPECT_EQ(state.counts().skipped, 1);
   v1::SubscribeResponse settled;

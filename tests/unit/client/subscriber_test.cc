@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/cpp/error.h"
+#include "tests/support/settlements.h"
 #include "tests/unit/client/subscriber_fixture.h"
 
 namespace duetime::client {
@@ -157,7 +158,7 @@ TEST_F(SubscriberTest, CountsRefusals) {
     stream->Write(Deliveries(1, 1));
     stream->Read(&request);
     v1::SubscribeResponse response;
-    response.add_refused()->set_lease_token(request.ack(0));
+    response.add_refused()->set_lease_token(request.settlements(0).lease_token());
     response.mutable_refused(0)->set_reason(v1::SettleRefusal::REASON_LEASE_LOST);
     stream->Write(response);
     answered.Open();
@@ -192,7 +193,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
     reconnected.Open();
     stream->Write(Deliveries(11, 5));
     while (acked.size() < 5 && stream->Read(&request)) {
-      acked.insert(request.ack().begin(), request.ack().end());
+      for (const auto& token : test::TokensWith(test::kAck, request)) acked.insert(token);
       stream->Write(Confirmation(request));
     }
     confirmed.Open();
@@ -297,7 +298,7 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
     stream->Write(notice);
     noticed.Open();
     while (stream->Read(&request)) {
-      settled_after_notice += request.ack_size();
+      settled_after_notice += request.settlements_size();
       stream->Write(Confirmation(request));
     }
     // The client closed its side as soon as it had nothing left, long before the end of the grace
@@ -328,9 +329,9 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
     stream->Write(Deliveries(3, 1));
     while (stream->Read(&request)) {
       no_more |= request.no_more_deliveries();
-      for (const v1::ReleaseLease& release : request.release()) {
+      for (const auto& token : test::TokensWith(v1::Settlement::kRelease, request)) {
         EXPECT_TRUE(no_more) << "or the server would deliver the message here again";
-        released.insert(release.lease_token());
+        released.insert(token);
       }
       stream->Write(Confirmation(request));
     }
@@ -394,7 +395,7 @@ TEST_F(SubscriberTest, CallbacksThatThrowDoNotEndIt) {
     if (++streams == 1) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restart");
     stream->Write(Deliveries(1, 3));
     v1::SubscribeRequest request;
-    while (settled.nack_size() + settled.ack_size() < 3 && stream->Read(&request)) {
+    while (settled.settlements_size() < 3 && stream->Read(&request)) {
       settled.MergeFrom(request);
       stream->Write(Confirmation(request));
     }
@@ -411,10 +412,11 @@ TEST_F(SubscriberTest, CallbacksThatThrowDoNotEndIt) {
   });
   ASSERT_TRUE(confirmed.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
-  ASSERT_EQ(settled.nack_size(), 2);
-  EXPECT_EQ(settled.nack(0).reason(), "the shop is cl?sed")
+  const std::vector<v1::Settlement> nacks = test::With(v1::Settlement::kNack, settled);
+  ASSERT_EQ(nacks.size(), 2u);
+  EXPECT_EQ(nacks[0].nack().reason(), "the shop is cl?sed")
       << "the server refuses what is not UTF-8";
-  EXPECT_THAT(settled.nack(1).reason(), testing::HasSubstr("unknown type"));
+  EXPECT_THAT(nacks[1].nack().reason(), testing::HasSubstr("unknown type"));
   EXPECT_EQ(subscriber->counts().acked, 1);
 }
 

@@ -74,9 +74,10 @@ class CrowdTest : public ::testing::Test {
         others_ += frame.deliveries.size();
         continue;
       }
-      protocol::SettleCommand acks{.stream = frame.stream, .acks = {}, .nacks = {}, .extends = {}};
-      for (const protocol::Delivery& delivery : frame.deliveries)
-        acks.acks.push_back(delivery.token);
+      protocol::SettleCommand acks{.stream = frame.stream};
+      for (const protocol::Delivery& delivery : frame.deliveries) {
+        acks.settlements.push_back({.token = delivery.token});
+      }
       crowd_ += frame.deliveries.size();
       shard_.Handle(now_, std::move(acks));
     }

@@ -105,7 +105,7 @@ class HeldKeyTest : public ::testing::Test {
     const std::string key(record.ordering_key);
     ++received_[key];
     if (key.empty()) fast_before_ = received_[kFast];
-    if (key.empty() || key == kFast) return Settle({delivery.token}, {});
+    if (key.empty() || key == kFast) return Settle({.token = delivery.token});
     EXPECT_FALSE(in_flight_.contains(key)) << key << " has two messages in flight";
     in_flight_[key] = delivery.token;
     int number = 0;
@@ -116,21 +116,18 @@ class HeldKeyTest : public ::testing::Test {
     last_[key] = place;
   }
 
-  void Settle(std::vector<protocol::LeaseToken> acks, std::vector<protocol::NackItem> nacks) {
-    shard_.Handle(
-        now_,
-        protocol::SettleCommand{
-            .stream = stream_, .acks = std::move(acks), .nacks = std::move(nacks), .extends = {}});
+  void Settle(const protocol::Settlement& settlement) {
+    shard_.Handle(now_, protocol::SettleCommand{.stream = stream_, .settlements = {settlement}});
     more_ = true;
   }
   void Ack(std::string key) {
-    Settle({in_flight_.at(key)}, {});
+    Settle({.token = in_flight_.at(key)});
     in_flight_.erase(key);
     ++acked_[key];
     Run();
   }
   void Nack(const std::string& key, uint64_t delay_ms) {
-    Settle({}, {{.token = in_flight_.at(key), .delay_ms = delay_ms, .reason = ""}});
+    Settle({.token = in_flight_.at(key), .action = protocol::SettleAction::kNack, .ms = delay_ms});
     in_flight_.erase(key);
     Run();
   }

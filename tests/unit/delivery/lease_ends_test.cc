@@ -11,12 +11,14 @@
 
 #include "server/delivery/leases.h"
 #include "server/delivery/retries.h"
+#include "tests/support/settles.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
 namespace {
 
 using protocol::LeaseToken;
+using protocol::SettleAction;
 using protocol::SettleCommand;
 using protocol::SettleReply;
 
@@ -37,11 +39,8 @@ class LeaseEndsTest : public DeliveryWorld {
   static std::vector<LeaseToken> Unknown(size_t count) {
     return std::vector<LeaseToken>(count, LeaseToken{1});
   }
-  void Ack(std::vector<LeaseToken> tokens, protocol::StreamId stream = kStream) {
-    SettleCommand command;
-    command.stream = stream;
-    command.acks = std::move(tokens);
-    p_.lease_ends->Settle(now_, std::move(command));
+  void Ack(const std::vector<LeaseToken>& tokens, protocol::StreamId stream = kStream) {
+    p_.lease_ends->Settle(now_, test::Settles(stream, tokens));
   }
   // Answers since the last call, as one.
   SettleReply Answers() {
@@ -90,11 +89,9 @@ TEST_F(LeaseEndsTest, ATokenWithoutALeaseIsRefused) {
 TEST_F(LeaseEndsTest, ADeadLetterThatCannotBeReadHasNoAnswer) {
   one_->topic->dead_letter = kDeadLetters;
   const LeaseToken token = Lease(Attach(one_));
-  SettleCommand command;
-  command.stream = kStream;
-  command.dead_letters = {{.token = token, .reason = "why"}};
   store_.FailReads(absl::DataLossError("broken"));
-  p_.lease_ends->Settle(now_, std::move(command));
+  p_.lease_ends->Settle(now_,
+                        test::Settles(kStream, {token}, {.action = SettleAction::kDeadLetter}));
   store_.FailReads(absl::OkStatus());
   const SettleReply reply = Answers();
   EXPECT_TRUE(reply.refused.empty()) << "the shard stops, and the lease has not ended";
@@ -106,11 +103,10 @@ TEST_F(LeaseEndsTest, ANackIsAnsweredAfterItsCommitAndAnExtensionAtOnce) {
   Stream* const stream = Attach(one_);
   const LeaseToken nacked = Lease(stream);
   const LeaseToken extended = Lease(stream);
-  SettleCommand command;
-  command.stream = kStream;
-  command.nacks = {{.token = nacked, .delay_ms = 0}};
-  command.extends = {{.token = extended, .duration_ms = 5'000}};
-  p_.lease_ends->Settle(now_, std::move(command));
+  p_.lease_ends->Settle(
+      now_, {.stream = kStream,
+             .settlements = {{.token = nacked, .action = SettleAction::kNack, .ms = 0},
+                             {.token = extended, .action = SettleAction::kExtend, .ms = 5'000}}});
   const SettleReply reply = Answers();
   EXPECT_TRUE(reply.settled.empty());
   EXPECT_EQ(reply.extended, std::vector<LeaseToken>{extended});
@@ -183,8 +179,12 @@ TEST_F(LeaseEndsTest, OnlyAMessageThatWasBegunHasFailed) {
     const LeaseToken token = Lease(stream, message);
     SettleCommand command{.stream = id};
     if (one.begun) command.begun = {token};
-    if (one.end == kReleased) command.releases = {{.token = token}};
-    if (one.end == kNacked) command.nacks = {{.token = token, .delay_ms = std::nullopt}};
+    if (one.end == kReleased) {
+      command.settlements = {{.token = token, .action = SettleAction::kRelease}};
+    }
+    if (one.end == kNacked) {
+      command.settlements = {{.token = token, .action = SettleAction::kNack}};
+    }
     p_.lease_ends->Settle(now_, std::move(command));
     if (one.end == kLease) Pass(1'000);
     if (one.end == kClosed || one.end == kBroke) {
@@ -249,11 +249,9 @@ TEST_F(LeaseEndsTest, AnEndedStreamGivesItsLeasesBackAfterItsSettlements) {
   Stream* const stream = Attach(one_);
   const LeaseToken acked = Lease(stream);
   Lease(stream);
-  SettleCommand command;
-  command.stream = kStream;
-  command.acks = Unknown(2 * kSettlesPerStep);
-  command.acks.push_back(acked);
-  p_.lease_ends->Settle(now_, std::move(command));
+  std::vector<LeaseToken> tokens = Unknown(2 * kSettlesPerStep);
+  tokens.push_back(acked);
+  Ack(tokens);
   p_.streams->Detach({.stream = kStream});
   EXPECT_TRUE(p_.lease_ends->Step(now_));
   EXPECT_NE(p_.leases->Find(acked), kNoEntry);

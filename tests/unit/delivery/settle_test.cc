@@ -16,6 +16,7 @@
 #include "server/shard/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/settles.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
@@ -31,6 +32,8 @@ constexpr size_t kLarge = 1 << 20;
 constexpr size_t kBytesPerStep = 17 << 20;
 
 // One shard that is stepped by hand.
+using protocol::SettleAction;
+
 class SettleTest : public ::testing::Test {
  protected:
   SettleTest() : shard_(0, test::LimitsWithRetriesAtOnce(), &store_) {
@@ -103,9 +106,9 @@ class SettleTest : public ::testing::Test {
     for (protocol::SettleReply& reply : effects.settles) {
       for (const protocol::LeaseToken token : reply.settled)
         settled_.emplace_back(reply.stream, token);
-      for (const auto& [token, why] : reply.refused) {
-        refused_.emplace_back(reply.stream, token);
-        last_refusal_ = why;
+      for (const protocol::RefusedSettlement& refused : reply.refused) {
+        refused_.emplace_back(reply.stream, refused.token);
+        last_refusal_ = refused.refusal;
       }
     }
     shard_.CheckInvariants();
@@ -118,11 +121,10 @@ class SettleTest : public ::testing::Test {
   }
 
   protocol::SettleCommand Reject(protocol::StreamId stream, size_t from, size_t until) const {
-    protocol::SettleCommand command{.stream = stream, .acks = {}, .nacks = {}, .extends = {}};
-    for (size_t i = from; i < until; ++i) {
-      command.dead_letters.push_back({.token = tokens_[i], .reason = "bad"});
-    }
-    return command;
+    const auto first = tokens_.begin();
+    return test::Settles(
+        stream, {first + static_cast<ptrdiff_t>(from), first + static_cast<ptrdiff_t>(until)},
+        {.action = SettleAction::kDeadLetter, .reason = "bad"});
   }
 
   base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
@@ -165,11 +167,7 @@ TEST_F(SettleTest, SoAreThoseOfAttemptsThatWereTheLast) {
   AllowOneAttempt();
   Attach(kStream, kCount);
   Schedule(kCount, kLarge);
-  protocol::SettleCommand nacks{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  for (const protocol::LeaseToken token : tokens_) {
-    nacks.nacks.push_back({.token = token, .delay_ms = std::nullopt, .reason = ""});
-  }
-  shard_.Handle(now_, std::move(nacks));
+  shard_.Handle(now_, test::Settles(kStream, tokens_, {.action = SettleAction::kNack}));
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount);
   EXPECT_EQ(shard_.stats().dead_lettered, kCount);
@@ -179,8 +177,7 @@ TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
   constexpr size_t kCount = 10'000;
   Attach(kStream, kCount);
   Schedule(kCount, 10);
-  protocol::SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
-  shard_.Handle(now_, std::move(acks));
+  shard_.Handle(now_, test::Settles(kStream, tokens_));
   Step();
   EXPECT_LE(settled_.size(), kCount / 2);
   StepUntilQuiet();
@@ -192,8 +189,7 @@ TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
 TEST_F(SettleTest, ACancelThatWaitsForASettlementIsInTheGauge) {
   Attach(kStream, 1);
   Schedule(1, 10);
-  protocol::SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
-  shard_.Handle(now_, std::move(acks));
+  shard_.Handle(now_, test::Settles(kStream, tokens_));
   EXPECT_EQ(shard_.stats().waiting, 0u);
   protocol::CancelCommand cancel;
   cancel.target = {.id = last_id_, .topic = kTopic, .key = ""};
@@ -210,12 +206,8 @@ TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
   Schedule(kCount + 2, kLarge);
   shard_.Handle(now_, Reject(kStream, 0, kCount));
   // The last one again, which then is settled already.
-  protocol::SettleCommand again{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  again.acks = {tokens_[kCount - 1], tokens_[kCount]};
-  shard_.Handle(now_, std::move(again));
-  protocol::SettleCommand other{.stream = kOther, .acks = {}, .nacks = {}, .extends = {}};
-  other.acks = {tokens_[kCount + 1]};
-  shard_.Handle(now_, std::move(other));
+  shard_.Handle(now_, test::Settles(kStream, {tokens_[kCount - 1], tokens_[kCount]}));
+  shard_.Handle(now_, test::Settles(kOther, {tokens_[kCount + 1]}));
   Step();
   ASSERT_FALSE(settled_.empty());
   EXPECT_NE(std::find(settled_.begin(), settled_.end(), std::pair(kOther, tokens_[kCount + 1])),
@@ -265,9 +257,8 @@ TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   StepUntilQuiet();
   EXPECT_EQ(refused_.size(), 1u);
   EXPECT_EQ(shard_.stats().dead_letters_refused, 1u);
-  protocol::SettleCommand nack{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  nack.nacks.push_back({.token = tokens_[0], .delay_ms = 0, .reason = ""});
-  shard_.Handle(now_, std::move(nack));
+  shard_.Handle(now_,
+                test::Settles(kStream, {tokens_[0]}, {.action = SettleAction::kNack, .ms = 0}));
   StepUntilQuiet();
   EXPECT_EQ(tokens_.size(), 1u) << "it comes at once, for ever";
   now_.wall_ms += 999;
@@ -342,7 +333,7 @@ TEST_F(SettleTest, AMessageThatKillsItsSubscriberDoesNotTakeItsNeighboursWithIt)
     Step();  // commits the ack before
     StepUntilQuiet();
     ASSERT_EQ(tokens_.size(), kCount + 1 + i);
-    shard_.Handle(now_, protocol::SettleCommand{.stream = kThird, .acks = {tokens_.back()}});
+    shard_.Handle(now_, test::Settles(kThird, {tokens_.back()}));
   }
   StepUntilQuiet();
   EXPECT_EQ(confirm_begun_, kCount);
@@ -374,11 +365,8 @@ TEST_F(SettleTest, AReleaseIsNoFailedAttempt) {
   AllowOneAttempt();
   Attach(kStream, kCount);
   Schedule(kCount, kLarge);
-  protocol::SettleCommand releases{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  for (const protocol::LeaseToken token : tokens_) {
-    releases.releases.push_back({.token = token, .delay_ms = 1'000});
-  }
-  shard_.Handle(now_, std::move(releases));
+  shard_.Handle(now_,
+                test::Settles(kStream, tokens_, {.action = SettleAction::kRelease, .ms = 1'000}));
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount);
   EXPECT_EQ(shard_.stats().delayed, kCount);

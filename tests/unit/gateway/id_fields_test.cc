@@ -83,15 +83,13 @@ TEST(IdFields, AreThese) {
   EXPECT_THAT(
       names,
       testing::ElementsAre(
-          "CancelResponse.message_id", "DeadLetter.message_id", "DeadLetterLease.lease_token",
-          "Delivery.lease_token", "Delivery.message_id", "ExtendLease.lease_token",
-          "HeldKey.message_id", "Message.id", "Nack.lease_token", "Recurrence.next_message_id",
-          "ReleaseLease.lease_token", "RescheduleResponse.message_id",
-          "ScheduleResponse.previous_message_id", "ScheduleResult.previous_message_id",
-          "SettleRefusal.lease_token", "SettleRequest.ack", "SettleResponse.extended",
-          "SettleResponse.settled", "SubscribeRequest.ack", "SubscribeRequest.begun",
-          "SubscribeResponse.begun", "SubscribeResponse.extended", "SubscribeResponse.settled",
-          "SubscriptionStatus.ordering_key_holder"));
+          "CancelResponse.message_id", "DeadLetter.message_id", "Delivery.lease_token",
+          "Delivery.message_id", "HeldKey.message_id", "Message.id", "Recurrence.next_message_id",
+          "RescheduleResponse.message_id", "ScheduleResponse.previous_message_id",
+          "ScheduleResult.previous_message_id", "SettleRefusal.lease_token",
+          "SettleResponse.extended", "SettleResponse.settled", "Settlement.lease_token",
+          "SubscribeRequest.begun", "SubscribeResponse.begun", "SubscribeResponse.extended",
+          "SubscribeResponse.settled", "SubscriptionStatus.ordering_key_holder"));
 }
 
 TEST(IdFields, AreAlsoInTheMetadataOfAnError) {

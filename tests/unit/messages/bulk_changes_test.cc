@@ -2,6 +2,7 @@
 #include "server/messages/bulk_changes.h"
 
 #include "server/delivery/dead_letter.h"
+#include "tests/support/settles.h"
 #include "tests/unit/messages/messages_fixture.h"
 
 namespace duetime::messages {
@@ -109,10 +110,9 @@ TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
       Attach(protocol::StreamId{2}, storage::FirstSubscription(kDeadLetters), kDeadLetters);
       const auto tokens = Deliver(200);
       ASSERT_EQ(tokens.size(), 1u);
-      protocol::SettleCommand nack{
-          .stream = protocol::StreamId{2}, .acks = {}, .nacks = {}, .extends = {}};
-      nack.nacks.push_back({.token = tokens[0], .delay_ms = 1'000, .reason = ""});
-      dispatcher_.Settle(now_, std::move(nack));
+      dispatcher_.Settle(now_,
+                         test::Settles(protocol::StreamId{2}, tokens,
+                                       {.action = protocol::SettleAction::kNack, .ms = 1'000}));
       Commit();
     }
     EXPECT_TRUE(*bulk_.Redrive(now_, id));

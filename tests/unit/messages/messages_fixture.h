@@ -180,8 +180,7 @@ class MessagesFixture : public test::ShardPartsTest {
     return tokens;
   }
   void Ack(protocol::LeaseToken token) {
-    dispatcher_.Settle(
-        now_, {.stream = protocol::StreamId{1}, .acks = {token}, .nacks = {}, .extends = {}});
+    dispatcher_.Settle(now_, {.stream = protocol::StreamId{1}, .settlements = {{.token = token}}});
   }
 
   Answers answers_;

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/settlements.h"
 #include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
@@ -54,16 +55,13 @@ TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
   EXPECT_TRUE(MustPull(Request("t")).empty());
 
   v1::SettleRequest settle;
-  settle.add_ack(taken[0].lease_token());
-  settle.add_ack(taken[1].lease_token());
-  settle.add_ack("fr00000000000");  // no such shard
-  v1::ExtendLease* extend = settle.add_extend();
-  extend->set_lease_token(taken[2].lease_token());
-  extend->mutable_duration()->set_seconds(60);
-  v1::DeadLetterLease* letter = settle.add_dead_letter();
-  letter->set_lease_token(taken[3].lease_token());
-  letter->set_reason("bad");
-  settle.set_topic("t");
+  settle.add_settlements()->set_lease_token(taken[0].lease_token());
+  settle.add_settlements()->set_lease_token(taken[1].lease_token());
+  settle.add_settlements()->set_lease_token("fr00000000000");  // no such shard
+  v1::Settlement* const extend = test::AddSettlement(taken[2].lease_token(), &settle);
+  extend->mutable_extend()->mutable_duration()->set_seconds(60);
+  v1::Settlement* const letter = test::AddSettlement(taken[3].lease_token(), &settle);
+  letter->mutable_dead_letter()->set_reason("bad");
   const v1::SettleResponse settled = MustSettle(settle);
   EXPECT_EQ(settled.settled_size(), 3);
   ASSERT_EQ(settled.extended_size(), 1);
@@ -76,8 +74,8 @@ TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
 
   // A repeated ack is refused. The nack makes the message due again.
   v1::SettleRequest again;
-  again.add_ack(taken[0].lease_token());
-  again.add_nack()->set_lease_token(taken[2].lease_token());
+  again.add_settlements()->set_lease_token(taken[0].lease_token());
+  test::AddSettlement(taken[2].lease_token(), &again)->mutable_nack()->mutable_delay();
   const v1::SettleResponse repeated = MustSettle(again);
   EXPECT_EQ(repeated.settled_size(), 1);
   EXPECT_EQ(repeated.refused_size(), 1);
@@ -119,7 +117,7 @@ TEST_F(PullTest, LeasesEndByThemselves) {
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].attempt(), 2);
   v1::SettleRequest settle;
-  settle.add_ack(first[0].lease_token());
+  settle.add_settlements()->set_lease_token(first[0].lease_token());
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
 }
 
@@ -155,7 +153,7 @@ TEST_F(PullTest, EndsWhenTheServerDoes) {
   EXPECT_EQ(ReasonOf(status), "DRAINING");
   // During the drain, other leases can still be settled.
   v1::SettleRequest settle;
-  settle.add_ack("0000000000001");
+  settle.add_settlements()->set_lease_token("0000000000001");
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
 }
 
@@ -214,7 +212,7 @@ TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   std::vector<std::thread> waiting;
   waiting.emplace_back([&] {
     v1::SettleRequest settle;
-    settle.add_ack(taken[0].lease_token());
+    settle.add_settlements()->set_lease_token(taken[0].lease_token());
     v1::SettleResponse response;
     settled = messages_->Settle(NewContext().get(), settle, &response);
   });
@@ -250,16 +248,15 @@ TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   const std::string id = MustSchedule(NewMessage(topic, "x"));
   v1::PullRequest request = Request(topic, 1, 10);
   v1::SettleRequest settle;
-  settle.set_topic(topic);
   for (const char* name : {"own", "none"}) {
     request.set_subscription(name);
     const std::vector<v1::Delivery> taken = MustPull(request);
     ASSERT_EQ(taken.size(), 1u);
-    settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+    test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
   }
   const v1::SettleResponse settled = MustSettle(settle);
   ASSERT_EQ(settled.settled_size(), 1);
-  EXPECT_EQ(settled.settled(0), settle.dead_letter(0).lease_token());
+  EXPECT_EQ(settled.settled(0), settle.settlements(0).lease_token());
   ASSERT_EQ(settled.refused_size(), 1);
   EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC);
   EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
@@ -282,8 +279,7 @@ TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
     const std::vector<v1::Delivery> taken = MustPull(request);
     ASSERT_EQ(taken.size(), 1u);
     v1::SettleRequest settle;
-    settle.set_topic(one.topic);
-    settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+    test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
     EXPECT_EQ(MustSettle(settle).settled_size(), 1);
     v1::GetTopicRequest get;
     get.set_name(one.topic + ".dlq");
@@ -299,8 +295,7 @@ TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   const std::vector<v1::Delivery> taken = MustPull(Request("t", 1, 10));
   ASSERT_EQ(taken.size(), 1u);
   v1::SettleRequest settle;
-  settle.set_topic("t");
-  settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+  test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
   v1::SettleResponse response;
   EXPECT_EQ(ReasonOf(messages_->Settle(NewContext().get(), settle, &response)), "STORAGE_FAILED");
@@ -344,16 +339,11 @@ TEST_F(PullTest, RefusesWhatIsOutOfRange) {
   const auto refusal = [&] {
     return ReasonOf(messages_->Settle(NewContext().get(), settle, &settled));
   };
-  for (const char* token : {"1", "2", "3"}) settle.add_ack(token);
+  for (const char* token : {"1", "2", "3"}) settle.add_settlements()->set_lease_token(token);
   EXPECT_EQ(refusal(), "INVALID_SETTLE");
   settle.Clear();
-  settle.add_ack(std::string(65, 'a'));
+  settle.add_settlements()->set_lease_token(std::string(65, 'a'));
   EXPECT_EQ(refusal(), "INVALID_SETTLE");
-  settle.Clear();
-  settle.add_dead_letter()->set_lease_token("1");
-  EXPECT_EQ(refusal(), "INVALID_TOPIC");
-  settle.set_topic("nowhere");
-  EXPECT_EQ(refusal(), "TOPIC_NOT_FOUND");
   settle.Clear();
   EXPECT_TRUE(messages_->Settle(NewContext().get(), settle, &settled).ok());
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "storage/message_record.h"
+#include "tests/support/settlements.h"
 #include "tests/unit/rpc/server_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
@@ -78,7 +79,7 @@ TEST_F(SubscribeTest, ANackBringsTheNextAttempt) {
   const std::string id = MustSchedule(NewMessage("orders", "hello"));
   subscriber.ReadDeliveries(1);
   v1::SubscribeRequest request;
-  request.add_nack()->set_lease_token(subscriber.deliveries[0].lease_token());
+  test::AddSettlement(subscriber.deliveries[0].lease_token(), &request)->mutable_nack();
   ASSERT_TRUE(subscriber.Send(request));
   subscriber.ReadDeliveries(2);
   EXPECT_EQ(subscriber.deliveries[1].message_id(), id);
@@ -96,7 +97,7 @@ TEST_F(SubscribeTest, AReleaseGivesTheMessageToAnotherStream) {
   TestSubscriber other(messages_.get());
   other.Start("orders");
   v1::SubscribeRequest request;
-  request.add_release()->set_lease_token(one.deliveries[0].lease_token());
+  test::AddSettlement(one.deliveries[0].lease_token(), &request)->mutable_release();
   request.set_no_more_deliveries(true);
   ASSERT_TRUE(one.Send(request));
   other.ReadDeliveries(1);
@@ -106,9 +107,8 @@ TEST_F(SubscribeTest, AReleaseGivesTheMessageToAnotherStream) {
   EXPECT_EQ(one.deliveries.size(), 1u);
   // A delay has the bounds of a nack's delay.
   v1::SubscribeRequest late;
-  v1::ReleaseLease* release = late.add_release();
-  release->set_lease_token(other.deliveries[0].lease_token());
-  release->mutable_delay()->set_seconds(100'000);
+  v1::Settlement* const release = test::AddSettlement(other.deliveries[0].lease_token(), &late);
+  release->mutable_release()->mutable_delay()->set_seconds(100'000);
   ASSERT_TRUE(other.Send(late));
   other.ReadRefused(1);
   EXPECT_EQ(other.refused[other.deliveries[0].lease_token()],
@@ -124,12 +124,11 @@ TEST_F(SubscribeTest, RefusesSettlementsInBand) {
   const std::string token = subscriber.deliveries[0].lease_token();
   const std::string other_shard = "a000000000000";
   v1::SubscribeRequest request;
-  request.add_ack(other_shard);
-  request.add_ack("0000000000001");  // no such lease
-  request.add_ack("not a token");
-  auto* extend = request.add_extend();
-  extend->set_lease_token(token);
-  extend->mutable_duration()->set_seconds(100'000);
+  request.add_settlements()->set_lease_token(other_shard);
+  request.add_settlements()->set_lease_token("0000000000001");  // no such lease
+  request.add_settlements()->set_lease_token("not a token");
+  v1::Settlement* const extend = test::AddSettlement(token, &request);
+  extend->mutable_extend()->mutable_duration()->set_seconds(100'000);
   ASSERT_TRUE(subscriber.Send(request));
   subscriber.ReadRefused(4);
   EXPECT_EQ(subscriber.refused[other_shard], v1::SettleRefusal::REASON_LEASE_LOST);
@@ -138,9 +137,8 @@ TEST_F(SubscribeTest, RefusesSettlementsInBand) {
   EXPECT_EQ(subscriber.refused[token], v1::SettleRefusal::REASON_OUT_OF_RANGE);
   // The lease goes on.
   v1::SubscribeRequest good;
-  auto* better = good.add_extend();
-  better->set_lease_token(token);
-  better->mutable_duration()->set_seconds(60);
+  v1::Settlement* const better = test::AddSettlement(token, &good);
+  better->mutable_extend()->mutable_duration()->set_seconds(60);
   ASSERT_TRUE(subscriber.Send(good));
   subscriber.ReadExtended(1);
   EXPECT_EQ(*subscriber.extended.begin(), token);
@@ -170,7 +168,7 @@ TEST_F(SubscribeTest, NeverGivesMoreThanTheCredit) {
 TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
   Start();
   v1::SubscribeRequest no_start;
-  no_start.add_ack("0000000000001");
+  no_start.add_settlements()->set_lease_token("0000000000001");
   grpc::Status status = FirstRequest(no_start);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(status), "INVALID_SUBSCRIBE");
@@ -195,7 +193,7 @@ TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
   TestSubscriber long_token(messages_.get());
   long_token.Start("t");
   v1::SubscribeRequest settle;
-  settle.add_release()->set_lease_token(std::string(65, 'a'));
+  test::AddSettlement(std::string(65, 'a'), &settle);
   long_token.Send(settle);
   EXPECT_EQ(ReasonOf(long_token.Finish()), "INVALID_SUBSCRIBE");
 
@@ -240,7 +238,7 @@ TEST_F(SubscribeTest, ConfirmsTheLastAcksAfterAHalfClose) {
   gate->SetOpen(false);
   v1::SubscribeRequest request;
   for (const v1::Delivery& delivery : subscriber.deliveries) {
-    request.add_ack(delivery.lease_token());
+    request.add_settlements()->set_lease_token(delivery.lease_token());
   }
   ASSERT_TRUE(subscriber.Send(request));
   subscriber.HalfClose();
@@ -387,7 +385,7 @@ TEST_F(SubscribeTest, ManyMessagesArriveOnceAndInOrder) {
     for (; acked < subscriber.deliveries.size(); ++acked) {
       ASSERT_EQ(subscriber.deliveries[acked].attempt(), 1);
       ids.insert(subscriber.deliveries[acked].message_id());
-      request.add_ack(subscriber.deliveries[acked].lease_token());
+      request.add_settlements()->set_lease_token(subscriber.deliveries[acked].lease_token());
     }
     ASSERT_TRUE(subscriber.Send(request));
   }

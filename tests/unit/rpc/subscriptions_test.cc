@@ -450,7 +450,7 @@ TEST_F(SubscriptionsTest, NothingOfADeletedOneCanBeSettledAndItGoesToTheNext) {
   ASSERT_EQ(pulled.deliveries_size(), 1);
   ASSERT_TRUE(Delete("t", "s").ok());
   v1::SettleRequest settle;
-  settle.add_ack(pulled.deliveries(0).lease_token());
+  settle.add_settlements()->set_lease_token(pulled.deliveries(0).lease_token());
   v1::SettleResponse settled;
   ASSERT_TRUE(messages_->Settle(NewContext().get(), settle, &settled).ok());
   EXPECT_EQ(settled.refused_size(), 1);

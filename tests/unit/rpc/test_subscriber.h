@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "duetime/v1/messages.grpc.pb.h"
+#include "tests/support/settlements.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -76,22 +77,18 @@ class TestSubscriber {
 
   void Ack(const std::string& token) {
     v1::SubscribeRequest request;
-    request.add_ack(token);
+    request.add_settlements()->set_lease_token(token);
     ASSERT_TRUE(Send(request));
   }
 
   void Nack(const std::string& token, const std::string& reason = "") {
     v1::SubscribeRequest request;
-    v1::Nack* nack = request.add_nack();
-    nack->set_lease_token(token);
-    nack->set_reason(reason);
+    test::AddSettlement(token, &request)->mutable_nack()->set_reason(reason);
     ASSERT_TRUE(Send(request));
   }
   void DeadLetter(const std::string& token, const std::string& reason) {
     v1::SubscribeRequest request;
-    v1::DeadLetterLease* letter = request.add_dead_letter();
-    letter->set_lease_token(token);
-    letter->set_reason(reason);
+    test::AddSettlement(token, &request)->mutable_dead_letter()->set_reason(reason);
     ASSERT_TRUE(Send(request));
   }
   // The payloads delivered so far.

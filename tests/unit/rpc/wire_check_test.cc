@@ -37,9 +37,9 @@ TEST(WireCheckTest, KnownFieldsAreFine) {
 
 TEST(WireCheckTest, CountsRepeatedMessagesAndStrings) {
   v1::SubscribeRequest request;
-  for (int i = 0; i < 100; ++i) request.add_ack("");
-  request.add_nack();
-  request.add_extend();
+  for (int i = 0; i < 100; ++i) request.add_begun("");
+  request.add_settlements()->mutable_nack();
+  request.add_settlements()->mutable_extend();
   const WireSummary summary = Check(request.SerializeAsString(), request.GetDescriptor());
   EXPECT_EQ(summary.elements, 102u);
   EXPECT_EQ(summary.unknown_bytes, 0u);

@@ -207,15 +207,13 @@ TEST(CommandSizeTest, CountsWhatACommandCarries) {
   EXPECT_GE(CommandBytes(Schedule(1, 1'000)), 1'000u);
   EXPECT_EQ(CommandWeight(Schedule(1)), 2u);
   SettleCommand settle;
-  settle.acks.resize(10);
-  settle.nacks.resize(5);
-  settle.extends.resize(3);
-  settle.dead_letters.resize(2);
+  settle.begun.resize(10);
+  settle.settlements.resize(10);
   EXPECT_EQ(CommandWeight(settle), 21u);
   EXPECT_GE(CommandBytes(settle), 20 * sizeof(protocol::LeaseToken));
   const size_t bytes = CommandBytes(settle);
-  settle.nacks[0].reason = std::string(100, 'n');
-  settle.dead_letters[0].reason = std::string(200, 'd');
+  settle.settlements[0].reason = std::string(100, 'n');
+  settle.settlements[9].reason = std::string(200, 'd');
   EXPECT_EQ(CommandBytes(settle), bytes + 300);
   EXPECT_EQ(CommandWeight(GetCommand{}), 1u);
 }

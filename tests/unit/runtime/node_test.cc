@@ -124,7 +124,7 @@ class NodeTest : public ::testing::Test {
     for (const protocol::Delivery& delivery : deliveries) {
       protocol::SettleCommand& settle = settles[protocol::ShardOfLease(delivery.token)];
       settle.stream = kStream;
-      settle.acks.push_back(delivery.token);
+      settle.settlements.push_back({.token = delivery.token});
     }
     for (auto& [shard, settle] : settles) {
       ASSERT_TRUE(node_->Post(shard, std::move(settle)).ok());

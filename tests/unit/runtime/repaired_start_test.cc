@@ -23,6 +23,7 @@
 #include "storage/rocksdb_store.h"
 #include "tests/crash/repair_fixture.h"
 #include "tests/crash/store_driver.h"
+#include "tests/support/settles.h"
 #include "tests/unit/runtime/recording_sink.h"
 
 namespace duetime::runtime {
@@ -139,10 +140,8 @@ class RepairedStartTest : public test::RepairTest {
     std::vector<MessageId> found;
     for (size_t i = before; i < all.size(); ++i) {
       found.push_back(all[i].id);
-      protocol::SettleCommand settle;
-      settle.stream = stream;
-      settle.acks.push_back(all[i].token);
-      ASSERT_TRUE(node->Post(protocol::ShardOfLease(all[i].token), std::move(settle)).ok());
+      const uint16_t shard = protocol::ShardOfLease(all[i].token);
+      ASSERT_TRUE(node->Post(shard, test::Settles(stream, {all[i].token})).ok());
     }
     std::sort(found.begin(), found.end());
     EXPECT_EQ(found, ids);

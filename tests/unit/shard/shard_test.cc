@@ -47,9 +47,9 @@ class ShardTest : public testing::Test {
       protocol::SettleCommand acks;
       acks.stream = frame.stream;
       for (const protocol::Delivery& delivery : frame.deliveries) {
-        acks.acks.push_back(delivery.token);
+        acks.settlements.push_back({.token = delivery.token});
       }
-      delivered_[frame.stream] += acks.acks.size();
+      delivered_[frame.stream] += acks.settlements.size();
       shard->Handle(now, std::move(acks));
     }
   }

@@ -184,7 +184,7 @@ class AsyncClient:
         return answer
 
     async def settle(self, request: pb.SettleRequest) -> SettleResult:
-        """Settles or extends leases that pull returned."""
+        """Settles or extends leases that pull returned. Settlement.add_to() fills the request."""
         answer, tries = await self._connection.call("Settle", request, pb.SettleResponse)
         return SettleResult(answer, tries > 1)
 

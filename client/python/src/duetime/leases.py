@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from google.protobuf.duration_pb2 import Duration
 
 from duetime import pb
+from duetime.messages import Settlement
 
 #: Seconds after which a running handler is reported in a request of its own.
 REPORT_AFTER = 0.1
@@ -47,6 +48,10 @@ class Frame:
     check_at: float = 0
     #: The leases before this one are checked.
     checked: int = 0
+
+
+def _has_room(request: pb.SubscribeRequest, size_max: int) -> bool:
+    return len(request.settlements) + len(request.begun) < size_max
 
 
 class LeaseKeeper:
@@ -133,9 +138,9 @@ class LeaseKeeper:
             self._frames.pop(lease.frame, None)
         return lease.delivery.lease_token
 
-    def collect(self, now: float, room: int, request: pb.SubscribeRequest) -> list[Lease]:
-        """Adds at most `room` leases that are to be extended or given back now or soon after. The others stay due. Returns
-        those that it gave back, which are released."""
+    def collect(self, now: float, size_max: int, request: pb.SubscribeRequest) -> list[Lease]:
+        """Adds settlements of the leases that are to be extended or given back now or soon after. Those without room stay due.
+        Returns the leases that it gave back, which are released."""
         given_back: list[Lease] = []
         # A little ahead, so that deliveries that arrived close together share a request. None is given back ahead.
         until = now + (self._lease / 12 if self._extends else 0)
@@ -144,17 +149,12 @@ class LeaseKeeper:
                 lease = frame.leases[frame.checked]
                 extends = self._is_to_extend(lease, now)
                 if extends or (lease.begun is None and not lease.released):
-                    if room == 0:
+                    if not _has_room(request, size_max):
                         return given_back
-                    room -= 1
-                    token = lease.delivery.lease_token
                     if extends:
-                        request.extend.append(pb.ExtendLease(lease_token=token, duration=self._duration))
-                        self._asked[token] = lease
-                        lease.renewed = now
+                        self._extend(lease, now, request)
                     else:
-                        request.release.append(pb.ReleaseLease(lease_token=token))
-                        self.release(lease)
+                        Settlement.release().add_to(request, self.release(lease))
                         given_back.append(lease)
                 frame.checked += 1
             self._frames.pop(frame, None)
@@ -168,22 +168,25 @@ class LeaseKeeper:
             return now < lease.begun + self._extend_max
         return now + self._interval < lease.frame.received + self._extend_max and not self.ended(lease, now)
 
-    def report(self, now: float, room: int, request: pb.SubscribeRequest, *, sent_anyway: bool) -> None:
-        """Adds at most `room` reports. The others stay due."""
-        while self._confirmable and room > 0:
+    def _extend(self, lease: Lease, now: float, request: pb.SubscribeRequest) -> None:
+        token = lease.delivery.lease_token
+        request.settlements.add(lease_token=token, extend=pb.ExtendLease(duration=self._duration))
+        self._asked[token] = lease
+        lease.renewed = now
+
+    def report(self, now: float, size_max: int, request: pb.SubscribeRequest) -> None:
+        """Adds reports. Those without room stay due."""
+        while self._confirmable and _has_room(request, size_max):
             lease = self._confirmable.popleft()
             if not lease.released:
                 self._report(lease, request)
-                room -= 1
-        while self._left and room > 0:
+        while self._left and _has_room(request, size_max):
             self._report(self._left.popleft(), request)
-            room -= 1
-        due = now - (_BRIEF if sent_anyway or request.begun else REPORT_AFTER)
-        while room > 0 and (begun := self._first_begun()) is not None and begun <= due:
+        due = now - (_BRIEF if request.ListFields() else REPORT_AFTER)
+        while _has_room(request, size_max) and (begun := self._first_begun()) is not None and begun <= due:
             lease = next(iter(self._unreported))
             del self._unreported[lease]
             self._report(lease, request)
-            room -= 1
             due = now - _BRIEF
 
     def _report(self, lease: Lease, request: pb.SubscribeRequest) -> None:

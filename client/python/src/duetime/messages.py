@@ -7,7 +7,7 @@ import dataclasses
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -170,7 +170,7 @@ def _fitting(reason: str) -> str:
 class Settlement:
     """How a handler settles a delivery. Make it with the functions below."""
 
-    kind: str
+    kind: Literal["ack", "nack", "dead_letter", "release", "leave"]
     delay: timedelta | None = None
     reason: str = ""
 
@@ -208,16 +208,20 @@ class Settlement:
         """Settle nothing: the message keeps its lease until that or the stream ends."""
         return Settlement("leave")
 
-    def add_to(self, request: pb.SubscribeRequest, token: str) -> None:
-        delay = None if self.delay is None else duration(self.delay)
+    def add_to(self, request: pb.SubscribeRequest | pb.SettleRequest, token: str) -> None:
+        """Adds the settlement of the lease with this token. REQUIRES: not leave()."""
+        # Filled in place, because append() copies.
+        settlement = request.settlements.add()
+        settlement.lease_token = token
         if self.kind == "ack":
-            request.ack.append(token)
-        elif self.kind == "nack":
-            request.nack.append(pb.Nack(lease_token=token, delay=delay, reason=_fitting(self.reason)))
+            return
+        delay = None if self.delay is None else duration(self.delay)
+        if self.kind == "nack":
+            settlement.nack.CopyFrom(pb.Nack(delay=delay, reason=_fitting(self.reason)))
         elif self.kind == "dead_letter":
-            request.dead_letter.append(pb.DeadLetterLease(lease_token=token, reason=_fitting(self.reason)))
+            settlement.dead_letter.CopyFrom(pb.DeadLetterLease(reason=_fitting(self.reason)))
         elif self.kind == "release":
-            request.release.append(pb.ReleaseLease(lease_token=token, delay=delay))
+            settlement.release.CopyFrom(pb.ReleaseLease(delay=delay))
 
 
 _ACK = Settlement("ack")

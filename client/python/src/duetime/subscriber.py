@@ -152,7 +152,7 @@ class AsyncSubscriber:
             if isinstance(answer, BaseException):
                 raise _HandlerError from answer
             if answer is not None and not isinstance(answer, Settlement):
-                raise TypeError(f"a handler must return a Settlement or None, not a {type(answer).__name__}")
+                raise TypeError(f"a handler must return a duetime.Settlement or None, not {type(answer)}")
             return answer or Settlement.ack()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

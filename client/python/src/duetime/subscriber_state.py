@@ -70,9 +70,9 @@ class SubscriberState:
         self._draining = False
         self._outgoing: deque[tuple[Settlement, str]] = deque()
         self._no_more = False
-        # The most settlements, extensions and reports in one request: the credit. The server ends a stream that exceeds its
-        # limit, and no credit is greater than that. There may be more unsettled deliveries than credit, because the
-        # server does not count those whose leases have ended.
+        # The most settlements and reports in one request: the credit. The server ends a stream that exceeds its limit, and no
+        # credit is greater than that. There may be more unsettled deliveries than credit, because the server does not count
+        # those whose leases have ended.
         self._request_max = _ALL
         # The settlements without an answer, by token; and the releases of skipped deliveries.
         self._unconfirmed: dict[str, str] = {}
@@ -277,20 +277,17 @@ class SubscriberState:
         self._writer_wakes = 0.0
         request = pb.SubscribeRequest(no_more_deliveries=self._no_more)
         self._no_more = False
-        settlements = min(len(self._outgoing), self._request_max)
-        for _ in range(settlements):
+        for _ in range(min(len(self._outgoing), self._request_max)):
             settlement, token = self._outgoing.popleft()
             settlement.add_to(request, token)
-        self.counts.settle_requests += settlements > 0
-        room = self._request_max - settlements
-        given_back = self.leases.collect(now, room, request)
+        self.counts.settle_requests += bool(request.settlements)
+        given_back = self.leases.collect(now, self._request_max, request)
         self.counts.skipped += len(given_back)
         self._skipped.update(lease.delivery.lease_token for lease in given_back)
         while self.queue and self.queue[0].released:
             self.queue.popleft()
-        sends = settlements > 0 or request.extend or given_back or request.no_more_deliveries
-        self.leases.report(now, room - len(request.extend) - len(given_back), request, sent_anyway=bool(sends))
-        if sends or request.begun:
+        self.leases.report(now, self._request_max, request)
+        if request.ListFields():
             return request, 0
         # Nothing is left to settle: end the stream, so that a draining server does not wait for its grace period.
         if self._draining and not self.queue and self.busy == 0 and not self._unconfirmed:

@@ -293,7 +293,10 @@ public final class DuetimeClient implements AutoCloseable {
     return over.call(MessagesGrpc.getPullMethod(), request, true, wait, (answer, tries) -> answer);
   }
 
-  /** Settles leases of pulls or of streams. The answer says which settlements took effect. */
+  /**
+   * Settles leases of pulls or of streams, in the order of the list. A {@link io.github.duetime.v1.Settlement} without an
+   * action acks. The answer says which settlements took effect.
+   */
   public SettleResult settle(SettleRequest request) {
     return Caller.await(settleAsync(request));
   }

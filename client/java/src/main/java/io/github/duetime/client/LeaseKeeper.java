@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
-import io.github.duetime.v1.ExtendLease;
 import io.github.duetime.v1.SubscribeRequest;
 import java.time.Duration;
 import java.util.HashSet;
@@ -83,8 +82,8 @@ final class LeaseKeeper {
   }
 
   /**
-   * Adds the leases to extend now, and soon after, to the request: at most {@code room}. The others stay due. Returns the
-   * waiting deliveries to give back now, which are no longer kept.
+   * Adds the extensions of the leases that are due now, or soon after, to the request: at most {@code room}. The others
+   * stay due. Returns the waiting deliveries to give back now, which are no longer kept.
    */
   Set<String> collect(long now, int room, SubscribeRequest.Builder request) {
     long until = now + ahead;
@@ -100,7 +99,7 @@ final class LeaseKeeper {
       // A waiting delivery needs a lease until the next check.
       long needed = lease.begun ? now : now + durationNanos / 3;
       if (needed - lease.since < keepMax) {
-        request.addExtend(ExtendLease.newBuilder().setLeaseToken(token).setDuration(duration));
+        request.addSettlementsBuilder().setLeaseToken(token).getExtendBuilder().setDuration(duration);
         asked.add(token);
         leases.put(token, new Lease(lease.since, lease.begun, now + step, now + durationNanos));
         room--;

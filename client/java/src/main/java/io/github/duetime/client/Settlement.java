@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
+import io.github.duetime.v1.Nack;
+import io.github.duetime.v1.ReleaseLease;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Objects;
@@ -71,6 +73,25 @@ public record Settlement(Kind kind, Duration delay, String reason) {
   /** Gives no answer: the message comes again when its lease ends. */
   public static Settlement leave() {
     return LEAVE;
+  }
+
+  /** Makes the message of the protos. Not for LEAVE, which settles nothing. */
+  io.github.duetime.v1.Settlement toProto(String token) {
+    var proto = io.github.duetime.v1.Settlement.newBuilder().setLeaseToken(token);
+    switch (kind) {
+      case ACK -> { }
+      case NACK -> {
+        Nack.Builder nack = proto.getNackBuilder().setReason(reason);
+        if (delay != null) nack.setDelay(Times.toProto(delay));
+      }
+      case DEAD_LETTER -> proto.getDeadLetterBuilder().setReason(reason);
+      case RELEASE -> {
+        ReleaseLease.Builder release = proto.getReleaseBuilder();
+        if (delay != null) release.setDelay(Times.toProto(delay));
+      }
+      case LEAVE -> throw new IllegalStateException("a delivery that was left has no settlement");
+    }
+    return proto.build();
   }
 
   /** Cuts a text at a character boundary of UTF-8. */

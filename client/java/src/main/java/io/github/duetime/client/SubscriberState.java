@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
-import io.github.duetime.v1.DeadLetterLease;
-import io.github.duetime.v1.Nack;
-import io.github.duetime.v1.ReleaseLease;
 import io.github.duetime.v1.SettleRefusal;
 import io.github.duetime.v1.SubscribeRequest;
 import io.github.duetime.v1.SubscribeResponse;
@@ -55,9 +52,6 @@ final class SubscriberState {
     CLOSE
   }
 
-  /** A settlement of a lease. */
-  private record Outgoing(String token, Settlement settlement) {}
-
   // How long a handler runs before it is reported, with a request that is sent anyway, and with a request of its own. Fast
   // handlers need no report.
   private static final long REPORT_ANYWAY_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -100,11 +94,12 @@ final class SubscriberState {
   private long lastBegin;
   // When the connection thread looks for handlers to report, if nothing wakes it.
   private long wakeAt;
-  private final Deque<Outgoing> outgoing = new ArrayDeque<>();
+  // Settlements to send, without extensions. A lease is in it at most once.
+  private final Deque<io.github.duetime.v1.Settlement> outgoing = new ArrayDeque<>();
   private boolean sendNoMoreDeliveries;
-  // The most settlements, reports and extensions in one request: the stream's credit. The server ends a stream that exceeds a
-  // limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the server
-  // no longer counts those whose leases have ended.
+  // The most settlements and reports in one request: the stream's credit. The server ends a stream that exceeds a limit, and
+  // no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the server no longer
+  // counts those whose leases have ended.
   private int requestMax = Integer.MAX_VALUE;
   private final Map<String, Settlement.Kind> unconfirmed = new HashMap<>();
   // The releases of skipped deliveries that are not confirmed.
@@ -180,8 +175,8 @@ final class SubscriberState {
   }
 
   /**
-   * Waits for the next task of the open stream. For WRITE it moves settlements and leases to extend into the request, at
-   * most as many as the credit, and reports of handlers, if {@code ready} says that the connection takes more bytes.
+   * Waits for the next task of the open stream. For WRITE it moves settlements and reports of handlers into the request,
+   * at most as many as the credit, if {@code ready} says that the connection takes more bytes.
    */
   Task nextTask(BooleanSupplier ready, long silenceMax, SubscribeRequest.Builder request) throws InterruptedException {
     lock.lockInterruptibly();
@@ -224,14 +219,14 @@ final class SubscriberState {
   /** Moves what fits into one request. Returns false if there is nothing. */
   private boolean fill(long now, SubscribeRequest.Builder request) {
     dropQueued(leases.collect(now, requestMax, request), this::giveBack);
-    int room = requestMax - request.getExtendCount();
-    boolean settles = room > 0 && !outgoing.isEmpty();
-    for (; room > 0 && !outgoing.isEmpty(); room--) addTo(request, outgoing.remove());
-    if (settles) settleRequests++;
+    int room = requestMax - request.getSettlementsCount();
+    if (room > 0 && !outgoing.isEmpty()) settleRequests++;
+    // No lease is in the request twice, because a lease that is settled is not extended.
+    for (; room > 0 && !outgoing.isEmpty(); room--) request.addSettlements(outgoing.remove());
     boolean noMore = sendNoMoreDeliveries;
     if (noMore) request.setNoMoreDeliveries(true);
     sendNoMoreDeliveries = false;
-    boolean anyway = settles || noMore || request.getExtendCount() > 0 || !reportNow.isEmpty();
+    boolean anyway = noMore || request.getSettlementsCount() > 0 || !reportNow.isEmpty();
     return addReports(now, anyway, room, request) || anyway;
   }
 
@@ -254,26 +249,6 @@ final class SubscriberState {
   private long untilReport(long now) {
     if (!unreported.isEmpty()) return unreported.values().iterator().next() + REPORT_ALONE_NANOS - now;
     return now - lastBegin < BUSY_NANOS ? REPORT_ALONE_NANOS : Long.MAX_VALUE;
-  }
-
-  private static void addTo(SubscribeRequest.Builder request, Outgoing out) {
-    Settlement settlement = out.settlement;
-    switch (settlement.kind()) {
-      case ACK -> request.addAck(out.token);
-      case NACK -> {
-        Nack.Builder nack = Nack.newBuilder().setLeaseToken(out.token).setReason(settlement.reason());
-        if (settlement.delay() != null) nack.setDelay(Times.toProto(settlement.delay()));
-        request.addNack(nack);
-      }
-      case DEAD_LETTER -> request.addDeadLetter(
-          DeadLetterLease.newBuilder().setLeaseToken(out.token).setReason(settlement.reason()));
-      case RELEASE -> {
-        ReleaseLease.Builder release = ReleaseLease.newBuilder().setLeaseToken(out.token);
-        if (settlement.delay() != null) release.setDelay(Times.toProto(settlement.delay()));
-        request.addRelease(release);
-      }
-      case LEAVE -> throw new IllegalStateException("a delivery that was left has no settlement");
-    }
   }
 
   /** Waits before the next stream. Returns false as soon as a stop was requested. */
@@ -499,7 +474,7 @@ final class SubscriberState {
       } else if (!current) {
         lost++;
       } else {
-        outgoing.add(new Outgoing(work.token(), settlement));
+        outgoing.add(settlement.toProto(work.token()));
         unconfirmed.put(work.token(), settlement.kind());
         taskReady.signal();
       }
@@ -617,7 +592,7 @@ final class SubscriberState {
   private void giveBack(Work work) {
     skipped++;
     leases.remove(work.token());
-    outgoing.add(new Outgoing(work.token(), Settlement.release()));
+    outgoing.add(Settlement.release().toProto(work.token()));
     skippedTokens.add(work.token());
     taskReady.signal();
   }

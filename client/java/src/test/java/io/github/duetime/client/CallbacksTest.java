@@ -105,8 +105,8 @@ class CallbacksTest {
             first.addDeliveriesBuilder().setLeaseToken("t");
             responses.onNext(first.build());
           }
-          if (request.getAckCount() + request.getNackCount() == 0) return;
-          settled.add(request.getAckCount() > 0 ? "ack" : "nack");
+          if (request.getSettlementsCount() == 0 || request.getSettlements(0).hasRelease()) return;
+          settled.add(request.getSettlements(0).hasNack() ? "nack" : "ack");
           responses.onError(Status.UNAVAILABLE.withDescription("broken").asException());
         }
 

@@ -28,7 +28,8 @@ class LeaseKeeperTest {
   private List<String> collected(long second, int room) {
     SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
     overdue = keeper.collect(second * SECOND, room, request);
-    return request.getExtendList().stream().map(extend -> extend.getLeaseToken()).toList();
+    assertTrue(request.getSettlementsList().stream().allMatch(settlement -> settlement.getExtend().hasDuration()));
+    return request.getSettlementsList().stream().map(settlement -> settlement.getLeaseToken()).toList();
   }
 
   @Test
@@ -82,7 +83,7 @@ class LeaseKeeperTest {
       SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
       assertEquals(Set.of(), none.collect(20 * SECOND - 1, 9, request));
       assertEquals(Set.of("waits"), none.collect(20 * SECOND, 9, request));
-      assertEquals(0, request.getExtendCount());
+      assertEquals(0, request.getSettlementsCount());
     }
   }
 

@@ -8,13 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.duetime.client.SubscriberState.Task;
 import io.github.duetime.client.SubscriberState.Work;
 import io.github.duetime.v1.DrainNotice;
-import io.github.duetime.v1.ExtendLease;
+import io.github.duetime.v1.Settlement.ActionCase;
 import io.github.duetime.v1.SubscribeRequest;
 import io.github.duetime.v1.SubscribeResponse;
 import io.github.duetime.v1.SubscribeStarted;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.BeforeEach;
@@ -46,8 +47,10 @@ class SubscriberStateTest {
     openStream();
   }
 
-  private static List<String> tokens(List<ExtendLease> leases) {
-    return leases.stream().map(ExtendLease::getLeaseToken).toList();
+  /** The leases with this action. */
+  private static List<String> tokens(SubscribeRequest request, ActionCase action) {
+    return request.getSettlementsList().stream().filter(settlement -> settlement.getActionCase() == action)
+        .map(settlement -> settlement.getLeaseToken()).toList();
   }
 
   private void deliver(String... tokens) {
@@ -90,8 +93,7 @@ class SubscriberStateTest {
   }
 
   private static int size(SubscribeRequest request) {
-    return request.getAckCount() + request.getNackCount() + request.getReleaseCount() + request.getDeadLetterCount()
-        + request.getExtendCount() + request.getBegunCount();
+    return request.getSettlementsCount() + request.getBegunCount();
   }
 
   @Test
@@ -105,13 +107,54 @@ class SubscriberStateTest {
   }
 
   @Test
+  void noRequestHoldsALeaseTwice() throws Exception {
+    deliver("a", "b", "c", "d", "e");
+    for (Settlement settlement : List.of(Settlement.ack(), Settlement.nack("r"), Settlement.release())) {
+      state.settle(state.takeWork(), settlement);
+    }
+    state.takeWork();
+    now = Times.nanos(LEASE) / 3;
+    List<String> requests = new ArrayList<>();
+    for (SubscribeRequest request : written()) {
+      List<String> items = new ArrayList<>();
+      request.getSettlementsList().forEach(item -> items.add(item.getActionCase() + " " + item.getLeaseToken()));
+      request.getBegunList().forEach(token -> items.add("begun " + token));
+      requests.add(String.join(", ", items));
+    }
+    // In the order of the handlers. No lease that is settled is extended.
+    assertEquals(List.of("EXTEND d, EXTEND e, ACTION_NOT_SET a", "NACK b, RELEASE c, begun d"), requests);
+  }
+
+  @Test
+  void aSettlementHasTheActionOfItsKindWithItsDelayAndItsReason() {
+    Duration second = Duration.ofSeconds(1);
+    String tooLong = "x".repeat(256);
+    Map<Settlement, String> rows = Map.of(
+        Settlement.ack(), "",
+        Settlement.nack("r"), "nack { reason: \"r\" }",
+        Settlement.nack(tooLong), "nack { reason: \"" + tooLong.substring(1) + "\" }",
+        Settlement.nackAfter(second, ""), "nack { delay { seconds: 1 } }",
+        Settlement.deadLetter("r"), "dead_letter { reason: \"r\" }",
+        Settlement.deadLetter(null), "dead_letter { }",
+        Settlement.release(), "release { }",
+        Settlement.releaseAfter(second), "release { delay { seconds: 1 } }");
+    rows.forEach((settlement, text) -> {
+      openStream(1);
+      deliver("a");
+      state.settle(state.pollWork(), settlement);
+      String sent = written().get(0).getSettlements(0).toString().replaceAll("\\s+", " ").strip();
+      assertEquals(("lease_token: \"a\" " + text).strip(), sent);
+    });
+  }
+
+  @Test
   void aStopGivesBackWhatNoHandlerHasBegun() throws Exception {
     deliver("a", "b", "c");
     Work begun = state.takeWork();
     state.requestStop();
     SubscribeRequest request = written().get(0);
     assertTrue(request.getNoMoreDeliveries());
-    assertEquals(List.of("b", "c"), request.getReleaseList().stream().map(release -> release.getLeaseToken()).toList());
+    assertEquals(List.of("b", "c"), tokens(request, ActionCase.RELEASE));
     assertNull(state.takeWork());
     assertTrue(!state.awaitHandlers(Duration.ofMillis(10)));
     state.settle(begun, Settlement.ack());
@@ -125,13 +168,15 @@ class SubscriberStateTest {
 
   @Test
   void aSettlementOfAnEarlierStreamIsNotSent() throws Exception {
-    deliver("a");
-    Work work = state.takeWork();
+    deliver("a", "b");
+    Work settled = state.takeWork();
+    Work running = state.takeWork();
+    state.settle(settled, Settlement.ack());
     state.endStream();
     openStream();
-    state.settle(work, Settlement.ack());
+    state.settle(running, Settlement.ack());
     assertEquals(List.of(), written());
-    assertEquals(1, state.counts().lost());
+    assertEquals(2, state.counts().lost());
   }
 
   @Test
@@ -212,7 +257,7 @@ class SubscriberStateTest {
         Work work = takenAt(0);
         SubscribeRequest request = writtenAt(extended ? LEASE.toMillis() / 3 : 100);
         assertEquals(List.of("a"), request.getBegunList());
-        assertEquals(extended ? List.of("a") : List.of(), tokens(request.getExtendList()));
+        assertEquals(extended ? List.of("a") : List.of(), tokens(request, ActionCase.EXTEND));
         if (settled) {
           state.settle(work, Settlement.ack());
           written();
@@ -250,7 +295,7 @@ class SubscriberStateTest {
     });
     assertNull(takenAt(0));
     assertEquals(List.of("asks"), writtenAt(0).getBegunList());
-    assertEquals(List.of("asks", "next"), tokens(writtenAt(LEASE.toMillis() / 3).getExtendList()));
+    assertEquals(List.of("asks", "next"), tokens(writtenAt(LEASE.toMillis() / 3), ActionCase.EXTEND));
     answer(response -> response.addExtended("asks").addExtended("next"));
     assertNull(state.pollWork(), "the handler waits");
   }
@@ -275,7 +320,7 @@ class SubscriberStateTest {
     openStreamThatConfirms();
     state.requestStop();
     assertTrue(state.awaitHandlers(Duration.ZERO));
-    assertEquals(2, written().get(0).getReleaseCount());
+    assertEquals(List.of("asks", "next"), tokens(written().get(0), ActionCase.RELEASE));
     answer(response -> response.addBegun("asks").addSettled("asks").addSettled("next"));
     assertTrue(state.awaitConfirmed(Duration.ZERO));
     assertNull(state.takeWork());
@@ -303,10 +348,12 @@ class SubscriberStateTest {
     openStream(1);
     deliver("runs", "waits");
     state.pollWork();
-    for (long at = 100_000; at < 3_500_000; at += 100_000) assertEquals(2, writtenAt(at).getExtendCount(), "at " + at);
+    for (long at = 100_000; at < 3_500_000; at += 100_000) {
+      assertEquals(2, tokens(writtenAt(at), ActionCase.EXTEND).size(), "at " + at);
+    }
     SubscribeRequest request = writtenAt(3_500_000);
-    assertEquals(List.of("runs"), tokens(request.getExtendList()));
-    assertEquals("waits", request.getRelease(0).getLeaseToken());
+    assertEquals(List.of("runs"), tokens(request, ActionCase.EXTEND));
+    assertEquals(List.of("waits"), tokens(request, ActionCase.RELEASE));
     assertEquals(1, state.counts().skipped());
     answer(response -> response.addSettled("waits"));
     assertEquals(0, state.counts().released());
