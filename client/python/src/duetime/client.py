@@ -6,22 +6,24 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import dataclasses
+import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from duetime import errors, fork, pb
-from duetime.aio import AsyncClient, CancelResult, CancelResults, RescheduleResult, Results, SettleResult
+from duetime import errors, fork
+from duetime.aio import AsyncClient
 from duetime.callbacks import contained
 from duetime.connection import Options
-from duetime.messages import NewMessage, Target, When
 from duetime.schedule_stream import AsyncScheduleStream, Result
 from duetime.subscriber import AsyncSubscriber, SyncHandler
 from duetime.subscriber_state import Counts
 
 _Value = TypeVar("_Value")
+_Inner = TypeVar("_Inner")
+_Params = ParamSpec("_Params")
 
 
 class _Loop:
@@ -86,7 +88,33 @@ class _Loop:
         await self._loop.shutdown_asyncgens()
 
 
-class Client:
+class _OnLoop(Generic[_Inner]):
+    """What runs its asynchronous counterpart on a loop."""
+
+    def __init__(self, loop: _Loop, inner: _Inner) -> None:
+        self._loop = loop
+        self._inner = inner
+
+
+def _sync(method: Callable[Concatenate[_Inner, _Params], Coroutine[Any, Any, _Value]],
+          ) -> Callable[Concatenate[_OnLoop[_Inner], _Params], _Value]:
+    """The method without asyncio, with the same parameters and text."""
+    @functools.wraps(method)
+    def call(self: _OnLoop[_Inner], /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Value:
+        return self._loop.run(method(self._inner, *args, **kwargs))
+    return call
+
+
+def _items(method: Callable[Concatenate[_Inner, _Params], AsyncIterator[_Value]],
+           ) -> Callable[Concatenate[_OnLoop[_Inner], _Params], Iterator[_Value]]:
+    """As _sync, of a method that iterates."""
+    @functools.wraps(method)
+    def iterate(self: _OnLoop[_Inner], /, *args: _Params.args, **kwargs: _Params.kwargs) -> Iterator[_Value]:
+        return self._loop.iterate(method(self._inner, *args, **kwargs))
+    return iterate
+
+
+class Client(_OnLoop[AsyncClient]):
     """Calls to one server or one cell; for any number of threads. AsyncClient documents the methods.
 
         with Client() as client:
@@ -94,11 +122,11 @@ class Client:
     """
 
     def __init__(self, options: Options | None = None) -> None:
-        self._loop = _Loop()
+        loop = _Loop()
         try:
-            self._inner = self._loop.call(lambda: AsyncClient(options))
+            super().__init__(loop, loop.call(lambda: AsyncClient(options)))
         except BaseException:
-            self._loop.close()
+            loop.close()
             raise
 
     def close(self) -> None:
@@ -128,123 +156,51 @@ class Client:
             options["on_disconnect"] = contained(options["on_disconnect"])
         return Subscriber(self._loop, self._loop.call(lambda: self._inner.subscribe(topic, handler, **options)))
 
-    def schedule(self, message: NewMessage | pb.ScheduleRequest, *, repeat: bool = True) -> pb.ScheduleResponse:
-        return self._loop.run(self._inner.schedule(message, repeat=repeat))
+    schedule = _sync(AsyncClient.schedule)
+    schedule_batch = _sync(AsyncClient.schedule_batch)
+    cancel = _sync(AsyncClient.cancel)
+    cancel_batch = _sync(AsyncClient.cancel_batch)
+    reschedule = _sync(AsyncClient.reschedule)
+    get = _sync(AsyncClient.get)
+    explain = _sync(AsyncClient.explain)
+    list = _items(AsyncClient.list)
+    pull = _sync(AsyncClient.pull)
+    settle = _sync(AsyncClient.settle)
 
-    def schedule_batch(self, messages: Sequence[NewMessage | pb.ScheduleRequest], *,
-                       repeat: bool = True) -> Results:
-        return self._loop.run(self._inner.schedule_batch(messages, repeat=repeat))
+    create_topic = _sync(AsyncClient.create_topic)
+    get_topic = _sync(AsyncClient.get_topic)
+    update_topic = _sync(AsyncClient.update_topic)
+    delete_topic = _sync(AsyncClient.delete_topic)
+    pause_topic = _sync(AsyncClient.pause_topic)
+    resume_topic = _sync(AsyncClient.resume_topic)
+    list_topics = _items(AsyncClient.list_topics)
 
-    def cancel(self, target: Target, *, stop_redelivery: bool = False) -> CancelResult:
-        return self._loop.run(self._inner.cancel(target, stop_redelivery=stop_redelivery))
+    create_subscription = _sync(AsyncClient.create_subscription)
+    get_subscription = _sync(AsyncClient.get_subscription)
+    update_subscription = _sync(AsyncClient.update_subscription)
+    delete_subscription = _sync(AsyncClient.delete_subscription)
+    list_subscriptions = _items(AsyncClient.list_subscriptions)
 
-    def cancel_batch(self, targets: Sequence[Target], *,
-                     stop_redelivery: bool = False) -> CancelResults:
-        return self._loop.run(self._inner.cancel_batch(targets, stop_redelivery=stop_redelivery))
+    forecast = _sync(AsyncClient.forecast)
+    start_bulk = _sync(AsyncClient.start_bulk)
+    get_operation = _sync(AsyncClient.get_operation)
+    cancel_operation = _sync(AsyncClient.cancel_operation)
+    list_operations = _items(AsyncClient.list_operations)
 
-    def reschedule(self, target: Target, when: When, *, etag: str = "") -> RescheduleResult:
-        return self._loop.run(self._inner.reschedule(target, when, etag=etag))
+    create_recurrence = _sync(AsyncClient.create_recurrence)
+    get_recurrence = _sync(AsyncClient.get_recurrence)
+    update_recurrence = _sync(AsyncClient.update_recurrence)
+    pause_recurrence = _sync(AsyncClient.pause_recurrence)
+    resume_recurrence = _sync(AsyncClient.resume_recurrence)
+    delete_recurrence = _sync(AsyncClient.delete_recurrence)
+    preview_recurrence = _sync(AsyncClient.preview_recurrence)
+    list_recurrences = _items(AsyncClient.list_recurrences)
 
-    def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:
-        return self._loop.run(self._inner.get(target, full=full))
-
-    def explain(self, target: Target) -> pb.ExplainResponse:
-        return self._loop.run(self._inner.explain(target))
-
-    def list(self, request: pb.ListRequest) -> Iterator[pb.Message]:
-        return self._loop.iterate(self._inner.list(request))
-
-    def pull(self, request: pb.PullRequest) -> pb.PullResponse:
-        return self._loop.run(self._inner.pull(request))
-
-    def settle(self, request: pb.SettleRequest) -> SettleResult:
-        return self._loop.run(self._inner.settle(request))
-
-    def create_topic(self, topic: pb.Topic) -> pb.Topic:
-        return self._loop.run(self._inner.create_topic(topic))
-
-    def get_topic(self, name: str) -> pb.Topic:
-        return self._loop.run(self._inner.get_topic(name))
-
-    def update_topic(self, topic: pb.Topic, paths: Sequence[str]) -> pb.Topic:
-        return self._loop.run(self._inner.update_topic(topic, paths))
-
-    def delete_topic(self, name: str, *, force: bool = False) -> str:
-        return self._loop.run(self._inner.delete_topic(name, force=force))
-
-    def pause_topic(self, name: str) -> pb.Topic:
-        return self._loop.run(self._inner.pause_topic(name))
-
-    def resume_topic(self, name: str) -> pb.Topic:
-        return self._loop.run(self._inner.resume_topic(name))
-
-    def list_topics(self, request: pb.ListTopicsRequest | None = None) -> Iterator[pb.Topic]:
-        return self._loop.iterate(self._inner.list_topics(request))
-
-    def create_subscription(self, request: pb.CreateSubscriptionRequest) -> pb.Subscription:
-        return self._loop.run(self._inner.create_subscription(request))
-
-    def get_subscription(self, topic: str, name: str = "") -> pb.Subscription:
-        return self._loop.run(self._inner.get_subscription(topic, name))
-
-    def update_subscription(self, subscription: pb.Subscription, paths: Sequence[str]) -> pb.Subscription:
-        return self._loop.run(self._inner.update_subscription(subscription, paths))
-
-    def delete_subscription(self, topic: str, name: str = "") -> None:
-        self._loop.run(self._inner.delete_subscription(topic, name))
-
-    def list_subscriptions(self, request: pb.ListSubscriptionsRequest) -> Iterator[pb.Subscription]:
-        return self._loop.iterate(self._inner.list_subscriptions(request))
-
-    def forecast(self, request: pb.ForecastRequest) -> pb.ForecastResponse:
-        return self._loop.run(self._inner.forecast(request))
-
-    def start_bulk(self, request: pb.StartBulkRequest) -> pb.Operation:
-        return self._loop.run(self._inner.start_bulk(request))
-
-    def get_operation(self, name: str) -> pb.Operation:
-        return self._loop.run(self._inner.get_operation(name))
-
-    def cancel_operation(self, name: str) -> pb.Operation:
-        return self._loop.run(self._inner.cancel_operation(name))
-
-    def list_operations(self, request: pb.ListOperationsRequest | None = None) -> Iterator[pb.Operation]:
-        return self._loop.iterate(self._inner.list_operations(request))
-
-    def create_recurrence(self, request: pb.CreateRecurrenceRequest) -> pb.Recurrence:
-        return self._loop.run(self._inner.create_recurrence(request))
-
-    def get_recurrence(self, name: str) -> pb.Recurrence:
-        return self._loop.run(self._inner.get_recurrence(name))
-
-    def update_recurrence(self, request: pb.UpdateRecurrenceRequest) -> pb.Recurrence:
-        return self._loop.run(self._inner.update_recurrence(request))
-
-    def pause_recurrence(self, name: str) -> pb.Recurrence:
-        return self._loop.run(self._inner.pause_recurrence(name))
-
-    def resume_recurrence(self, name: str) -> pb.Recurrence:
-        return self._loop.run(self._inner.resume_recurrence(name))
-
-    def delete_recurrence(self, name: str) -> bool:
-        return self._loop.run(self._inner.delete_recurrence(name))
-
-    def preview_recurrence(self, request: pb.PreviewRecurrenceRequest) -> pb.PreviewRecurrenceResponse:
-        return self._loop.run(self._inner.preview_recurrence(request))
-
-    def list_recurrences(self, request: pb.ListRecurrencesRequest | None = None) -> Iterator[pb.Recurrence]:
-        return self._loop.iterate(self._inner.list_recurrences(request))
-
-    def server_info(self) -> pb.ServerInfoResponse:
-        return self._loop.run(self._inner.server_info())
+    server_info = _sync(AsyncClient.server_info)
 
 
-class Subscriber:
+class Subscriber(_OnLoop[AsyncSubscriber]):
     """As AsyncSubscriber. Leave the `with` block, or call stop(), to end it gracefully."""
-
-    def __init__(self, loop: _Loop, inner: AsyncSubscriber) -> None:
-        self._loop = loop
-        self._inner = inner
 
     def __enter__(self) -> Self:
         return self
@@ -267,16 +223,11 @@ class Subscriber:
             return True
         return self._loop.run(ended())
 
-    def stop(self, timeout: timedelta = timedelta(seconds=30)) -> bool:
-        return self._loop.run(self._inner.stop(timeout))
+    stop = _sync(AsyncSubscriber.stop)
 
 
-class ScheduleStream:
+class ScheduleStream(_OnLoop[AsyncScheduleStream]):
     """As AsyncScheduleStream."""
-
-    def __init__(self, loop: _Loop, inner: AsyncScheduleStream) -> None:
-        self._loop = loop
-        self._inner = inner
 
     def __enter__(self) -> Self:
         return self
@@ -295,14 +246,9 @@ class ScheduleStream:
     def answered(self) -> int:
         return self._inner.answered
 
-    def send(self, *messages: NewMessage | pb.ScheduleRequest) -> None:
-        self._loop.run(self._inner.send(*messages))
-
-    def finish(self) -> None:
-        self._loop.run(self._inner.finish())
+    send = _sync(AsyncScheduleStream.send)
+    finish = _sync(AsyncScheduleStream.finish)
+    unanswered = _sync(AsyncScheduleStream.unanswered)
 
     def cancel(self) -> None:
         self._loop.call(self._inner.cancel)
-
-    def unanswered(self) -> list[pb.ScheduleRequest]:
-        return self._loop.run(self._inner.unanswered())
