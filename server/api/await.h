@@ -29,7 +29,8 @@ namespace duetime::api {
 
 // Posts commands to shards under one tag, and waits for the replies, of type T: co_await gives OK,
 // or an error of a Post or of a reply (AddShardError). A handler that answers item by item does not
-// need this status: Post returns the error of its command, and `all` has the errors of the replies.
+// need this status: PostItems returns the error of its command, and `all` has the errors of the
+// replies.
 template <typename T>
 class Replies final : public ReplySink {
  public:
@@ -46,24 +47,27 @@ class Replies final : public ReplySink {
   // The tag for commands that carry one per item.
   protocol::CallTag tag() const { return tag_; }
 
-  // Sends a command that gets `count` replies. After an error, the command gets no reply.
+  // Sends a command that gets `items` replies. After an error, the command gets no reply.
   template <typename Command>
-  absl::Status Post(uint16_t shard, Command command, size_t count = 1) {
+  absl::Status PostItems(uint16_t shard, Command command, size_t items) {
     if constexpr (requires { command.tag; }) command.tag = tag_;
     if constexpr (requires { command.position; }) command.position = shard;
     absl::Status status = worker_->node().Post(shard, std::move(command));
     if (status.ok()) {
-      open_ += count;
+      open_ += items;
     } else {
       AddShardError(status, &status_);
     }
     return status;
   }
   template <typename Command>
+  void Post(uint16_t shard, Command command) {
+    // co_await gives the error.
+    PostItems(shard, std::move(command), 1).IgnoreError();
+  }
+  template <typename Command>
   void PostToAll(const Command& command) {
-    for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) {
-      static_cast<void>(Post(shard, command));
-    }
+    for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) Post(shard, command);
   }
 
   std::vector<FromShard>& all() { return replies_; }

@@ -196,7 +196,7 @@ void Server::PostWakes(const std::vector<protocol::WakeShards>& wakes) {
   for (const protocol::WakeShards& wake : wakes) {
     for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
       if ((wake.shard_mask >> shard & 1) == 0) continue;
-      static_cast<void>(node->Post(shard, protocol::CreditCommand{.stream = wake.stream}));
+      node->PostAlways(shard, protocol::CreditCommand{.stream = wake.stream});
     }
   }
 }

@@ -101,7 +101,7 @@ void ServingContext::GiveBackDamaged(protocol::StreamId stream,
     command.stream = stream;
     command.settlements.push_back(
         {.token = token, .action = protocol::SettleAction::kRelease, .ms = kDamagedRetryMs});
-    static_cast<void>(node.load()->Post(protocol::ShardOfLease(token), std::move(command)));
+    node.load()->PostAlways(protocol::ShardOfLease(token), std::move(command));
   }
   spdlog::error("{} damaged message(s) were not delivered; the next attempt is in {} s",
                 tokens.size(), kDamagedRetryMs / 1000);

@@ -81,15 +81,16 @@ void Backups::Stop() {
 
 void Backups::Tend(bool disk_low) {
   if (!running()) return;
-  // If too many reads wait, the backup is in use.
-  static_cast<void>(reader_.Post([this, disk_low] {
+  const auto look = [this, disk_low] {
     if (!open_.has_value()) return;
     if (disk_low) {
       BreakOff("the disk is nearly full");
     } else if (clock_->Read().mono_ms >= used_mono_ms_ + kIdleMs) {
       BreakOff("its client is gone");
     }
-  }));
+  };
+  // If too many reads wait, the backup is in use.
+  reader_.Post(look).IgnoreError();
 }
 
 absl::StatusOr<BackupSnapshot> Backups::Start(bool for_member) {

@@ -13,7 +13,6 @@ namespace {
 
 using protocol::CancelCommand;
 using protocol::Command;
-using protocol::GetCommand;
 using protocol::ScheduleCommand;
 using protocol::SettleCommand;
 
@@ -61,6 +60,11 @@ struct WeightCounter {
   }
 };
 
+template <typename Any>
+bool IsAlwaysTaken(const Any& command) {
+  return std::visit([]<typename Of>(const Of&) { return kAlwaysTaken<Of>; }, command);
+}
+
 }  // namespace
 
 size_t CommandBytes(const Command& command) {
@@ -76,23 +80,6 @@ size_t CommandBytes(const catalog::Command& command) {
 
 size_t CommandWeight(const Command& command) { return 1 + std::visit(WeightCounter{}, command); }
 
-bool MayBeRefused(const Command& command) {
-  return std::holds_alternative<ScheduleCommand>(command) ||
-         std::holds_alternative<CancelCommand>(command) ||
-         std::holds_alternative<protocol::CancelBatchCommand>(command) ||
-         std::holds_alternative<protocol::RescheduleCommand>(command) ||
-         std::holds_alternative<GetCommand>(command) ||
-         std::holds_alternative<protocol::InspectCommand>(command) ||
-         std::holds_alternative<protocol::RecurrenceCommand>(command);
-}
-
-bool MayBeRefused(const catalog::Command& command) {
-  return !std::holds_alternative<catalog::TopicUsed>(command) &&
-         !std::holds_alternative<catalog::AwaitRecovery>(command) &&
-         !std::holds_alternative<protocol::TopicReply>(command) &&
-         !std::holds_alternative<protocol::SubscriptionReply>(command);
-}
-
 template <typename Command>
 absl::Status Mailbox<Command>::Post(Command command) {
   const size_t bytes = CommandBytes(command);
@@ -102,7 +89,7 @@ absl::Status Mailbox<Command>::Post(Command command) {
     if (stopping_) return base::DrainingError();
     const bool full = counted_commands_ >= limits_.commands_max ||
                       (counted_commands_ > 0 && counted_bytes_ + bytes > limits_.bytes_max);
-    if (full && MayBeRefused(command)) {
+    if (full && !IsAlwaysTaken(command)) {
       ++refused_;
       return counted_commands_ >= limits_.commands_max
                  ? base::OverloadedError("mailbox in commands", limits_.commands_max)

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,10 +51,24 @@ size_t CommandBytes(const protocol::Command& command);
 size_t CommandBytes(const catalog::Command& command);
 // The number of messages or leases in a command, which measures its work.
 size_t CommandWeight(const protocol::Command& command);
-// True if no other limit bounds the number of these commands, so that a full mailbox must refuse
-// them.
-bool MayBeRefused(const protocol::Command& command);
-bool MayBeRefused(const catalog::Command& command);
+
+template <typename Command, typename... Kinds>
+inline constexpr bool kIsOneOf = (std::is_same_v<Command, Kinds> || ...);
+// True for the kinds of commands that a full mailbox takes too, because another limit bounds how
+// many of them wait.
+template <typename Command>
+inline constexpr bool kAlwaysTaken = kIsOneOf<  //
+    Command,
+    // The catalog makes one change of a topic at a time.
+    protocol::TopicCommand, protocol::SubscriptionCommand,
+    // A subscriber's stream, or a Pull, is one of streams_max, and has a credit.
+    protocol::AttachCommand, protocol::DetachCommand, protocol::PullCommand,
+    protocol::EndPullCommand, protocol::CreditCommand, protocol::SettleCommand,
+    protocol::InspectSubscriptionCommand, protocol::OperationCommand,
+    // To the catalog: one for each of its own commands, and one for a topic that a client uses.
+    protocol::TopicReply, protocol::SubscriptionReply, catalog::TopicUsed,
+    // The start of a node posts one.
+    catalog::AwaitRecovery>;
 
 // A queue of commands and completions for one engine. Many threads post. The engine takes
 // everything at once by swapping vectors: one lock per batch, and no allocation once the vectors
@@ -60,11 +76,10 @@ bool MayBeRefused(const catalog::Command& command);
 //
 // Guarantees: (1) commands come out in the order of Post; (2) a command counts against the limits
 // until the engine reports it as handled; (3) the mailbox never refuses completions, and never
-// refuses a command for which MayBeRefused is false, because credit, the number of streams or the
-// number of open changes already bounds such commands; (4) only a waiting engine is woken.
+// refuses a command of a kind in kAlwaysTaken; (4) only a waiting engine is woken.
 //
-// Thread safety: Post, Complete, Begin, StopDispatch, Stop and stats from any thread; Take and Wait
-// from the engine's thread only.
+// Thread safety: Post, PostAlways, Complete, Begin, StopDispatch, Stop and stats from any thread;
+// Take and Wait from the engine's thread only.
 template <typename Command>
 class Mailbox final : public CompletionSink {
  public:
@@ -89,9 +104,14 @@ class Mailbox final : public CompletionSink {
 
   explicit Mailbox(const MailboxLimits& limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full. A single command larger than the limit
-  // enters an empty mailbox. UNAVAILABLE DRAINING after Stop.
+  // RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full and kAlwaysTaken does not name the
+  // command. A single command larger than the limit enters an empty mailbox. UNAVAILABLE DRAINING
+  // after Stop.
   absl::Status Post(Command command);
+  // Posts a command that a full mailbox takes. After Stop, drops the command.
+  template <typename Always>
+  requires kAlwaysTaken<Always>
+  void PostAlways(Always command) { Post(std::move(command)).IgnoreError(); }
 
   void Complete(std::span<const Completion> completions) override;
 

@@ -93,7 +93,7 @@ class Node::Impl final : private EffectSink {
     if (absl::Status status = catalog_.Recover(); !status.ok()) return status;
     for (const auto& engine : engines_) engine->Start();
     catalog_.Start();
-    static_cast<void>(catalog_.mailbox().Post(catalog::AwaitRecovery{.tag = kRecovered}));
+    catalog_.mailbox().PostAlways(catalog::AwaitRecovery{.tag = kRecovered});
     base::MutexLock lock(&mutex_);
     // The shards' answers to the catalog wait while another member of the cell may serve.
     int waits = 0;
@@ -135,15 +135,15 @@ class Node::Impl final : private EffectSink {
       const catalog::TopicPtr watched = snapshots_.Read().TopicOf(topic);
       DT_CHECK(watched != nullptr && watched->touched != nullptr);
       watched->touched->store(true);
-      static_cast<void>(catalog_.mailbox().Post(catalog::TopicUsed{.topic = topic}));
+      catalog_.mailbox().PostAlways(catalog::TopicUsed{.topic = topic});
     }
     std::erase_if(effects.replies, [this](const protocol::Reply& reply) {
       if (const auto* topic = std::get_if<protocol::TopicReply>(&reply)) {
-        static_cast<void>(catalog_.mailbox().Post(*topic));
+        catalog_.mailbox().PostAlways(*topic);
         return true;
       }
       if (const auto* subscription = std::get_if<protocol::SubscriptionReply>(&reply)) {
-        static_cast<void>(catalog_.mailbox().Post(*subscription));
+        catalog_.mailbox().PostAlways(*subscription);
         return true;
       }
       return false;
@@ -175,11 +175,8 @@ class Node::Impl final : private EffectSink {
   }
   void PostToShards(std::vector<catalog::ShardCommand> commands) {
     for (catalog::ShardCommand& command : commands) {
-      std::visit(
-          [&](auto& of) {
-            static_cast<void>(engines_[command.shard]->mailbox().Post(std::move(of)));
-          },
-          command.command);
+      std::visit([&](auto& of) { engines_[command.shard]->mailbox().PostAlways(std::move(of)); },
+                 command.command);
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,9 +44,15 @@ class Node {
   absl::Status Start();
 
   // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full and
-  // MayBeRefused(command) (mailbox.h). UNAVAILABLE DRAINING after Stop. REQUIRES: Start succeeded;
-  // shard < shard_count().
+  // kAlwaysTaken (mailbox.h) does not name the command. UNAVAILABLE DRAINING after Stop. REQUIRES:
+  // Start succeeded; shard < shard_count().
   absl::Status Post(uint16_t shard, protocol::Command command);
+  // Posts a command that a full mailbox takes. After Stop, drops the command.
+  template <typename Command>
+  requires kAlwaysTaken<Command>
+  void PostAlways(uint16_t shard, Command command) {
+    Post(shard, std::move(command)).IgnoreError();
+  }
 
   // Posts a command to the catalog, with the same errors as Post. The reply goes to
   // EffectSink::Answer.

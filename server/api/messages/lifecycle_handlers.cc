@@ -221,7 +221,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
     const std::vector<protocol::CancelCommand>& items = by_shard[shard].items;
     if (items.empty()) continue;
-    absl::Status posted = replies.Post(shard, by_shard[shard], items.size());
+    absl::Status posted = replies.PostItems(shard, by_shard[shard], items.size());
     if (posted.ok()) continue;
     for (const auto& item : items) {
       FillFailure(posted, result_of(item.position)->mutable_error());

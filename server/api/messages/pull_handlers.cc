@@ -91,8 +91,8 @@ class PulledShards final : public StateListener {
     if (id_ == protocol::StreamId{}) return;  // Start checks the states
     if (keep_leases ? std::exchange(ended_, true) : std::exchange(released_, true)) return;
     for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) {
-      static_cast<void>(worker_->node().Post(
-          shard, protocol::EndPullCommand{.stream = id_, .keep_leases = keep_leases}));
+      worker_->node().PostAlways(
+          shard, protocol::EndPullCommand{.stream = id_, .keep_leases = keep_leases});
     }
   }
 

@@ -61,7 +61,7 @@ Co<absl::StatusOr<std::vector<InspectedMessage>>> Inspect(ApiWorker& worker,
   Replies<protocol::InspectReply> replies(&worker);
   for (uint16_t shard = 0; shard < commands.size(); ++shard) {
     if (commands[shard].keys.empty()) continue;
-    static_cast<void>(replies.Post(shard, std::move(commands[shard])));
+    replies.Post(shard, std::move(commands[shard]));
   }
   absl::Status status = co_await replies;
   if (!status.ok()) co_return status;

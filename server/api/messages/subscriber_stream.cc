@@ -134,14 +134,12 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   runtime::Node* node = api_->context().node.load();
   received_.assign(node->shard_count(), 0);
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    // Never refused, because the number of streams bounds these commands.
-    static_cast<void>(
-        node->Post(shard, protocol::AttachCommand{.stream = id_,
-                                                  .topic = subscription.topic,
-                                                  .subscription = subscription.id,
-                                                  .lease_ms = start_.lease_ms,
-                                                  .credit = credit_,
-                                                  .reports_begun = start_.reports_begun}));
+    node->PostAlways(shard, protocol::AttachCommand{.stream = id_,
+                                                    .topic = subscription.topic,
+                                                    .subscription = subscription.id,
+                                                    .lease_ms = start_.lease_ms,
+                                                    .credit = credit_,
+                                                    .reports_begun = start_.reports_begun});
   }
 }
 
@@ -150,9 +148,9 @@ void SubscriberStream::Detach() {
   attached_ = false;
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    static_cast<void>(node->Post(
-        shard, protocol::DetachCommand{
-                   .stream = id_, .broke = !closed_by_server_, .received = received_[shard]}));
+    node->PostAlways(shard,
+                     protocol::DetachCommand{
+                         .stream = id_, .broke = !closed_by_server_, .received = received_[shard]});
   }
 }
 
@@ -160,8 +158,7 @@ void SubscriberStream::StopDeliveries() {
   if (std::exchange(deliveries_stopped_, true) || !attached_) return;
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    static_cast<void>(
-        node->Post(shard, protocol::DetachCommand{.stream = id_, .keep_leases = true}));
+    node->PostAlways(shard, protocol::DetachCommand{.stream = id_, .keep_leases = true});
   }
   GiveBack(queue_.TakeDeliveries());
   MakeRoom();
@@ -192,7 +189,7 @@ void SubscriberStream::Post(std::vector<protocol::SettleCommand> by_shard) {
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
     if (by_shard[shard].empty()) continue;
-    static_cast<void>(node->Post(shard, std::move(by_shard[shard])));
+    node->PostAlways(shard, std::move(by_shard[shard]));
   }
 }
 
@@ -247,8 +244,7 @@ void SubscriberStream::MakeRoom() {
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     if ((mask >> shard & 1) == 0) continue;
-    // Never refused, because the number of frames bounds these commands.
-    static_cast<void>(node->Post(shard, protocol::CreditCommand{.stream = id_}));
+    node->PostAlways(shard, protocol::CreditCommand{.stream = id_});
   }
 }
 
