@@ -110,6 +110,10 @@ struct ServingContext : rpc::ServerState {
   runtime::AuditLog* const audit;
   // Bounds the answers of calls whose answers hold payloads or pages.
   const protocol::AnswerBudgetPtr open_answers;
+  // Open calls whose commands a full mailbox takes: Settle, and calls that start or stop bulk
+  // operations. At most as many of each as one mailbox takes commands. See rpc::OpenCount.
+  std::atomic<uint64_t> settle_calls{0};
+  std::atomic<uint64_t> operation_calls{0};
   // Null until Serve, which sets the fields below first.
   std::atomic<runtime::Node*> node{nullptr};
   storage::MessageStore* store = nullptr;

@@ -285,7 +285,8 @@ std::vector<Knob> RequestKnobs() {
 std::vector<Knob> PipelineKnobs() {
   return {
       Number("mailbox_commands_max", kPipeline, Unit::kCount, {1, 10'000'000},
-             "Maximum number of requests that wait for one shard. More are refused (OVERLOADED).",
+             "Maximum number of requests that wait for one shard, of open Settle calls, and of "
+             "open calls for bulk operations. More are refused (OVERLOADED).",
              [](auto& c) { return &c.node.mailbox.commands_max; }),
       Number("mailbox_bytes_max", kPipeline, Unit::kBytes, {64 * kKiB, 64 * kGiB},
              "Maximum size of the requests that wait for one shard.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamCount: one open stream, or one waiting Pull, of a limited number.
+// OpenCount: one open call of a kind, of a limited number. StreamCount: one open stream, or one
+// waiting Pull.
 #pragma once
 
 #include <atomic>
@@ -8,25 +9,38 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace duetime::rpc {
 
 // Counts while it lives. `open` outlives it. Thread-safe.
-class StreamCount {
+class OpenCount {
  public:
-  StreamCount(std::atomic<uint64_t>* open, size_t max)
+  OpenCount(std::atomic<uint64_t>* open, size_t max)
       : open_(open), max_(max), over_(open->fetch_add(1) >= max) {}
-  ~StreamCount() { open_->fetch_sub(1); }
-  StreamCount(const StreamCount&) = delete;
-  StreamCount& operator=(const StreamCount&) = delete;
+  ~OpenCount() { open_->fetch_sub(1); }
+  OpenCount(const OpenCount&) = delete;
+  OpenCount& operator=(const OpenCount&) = delete;
 
-  // RESOURCE_EXHAUSTED STREAM_LIMIT if `max` others were open when it began.
-  absl::Status status() const;
+  // RESOURCE_EXHAUSTED OVERLOADED if `max` others were open when it began. `calls` names them.
+  absl::Status Admit(absl::string_view calls) const;
+
+ protected:
+  size_t max() const { return max_; }
+  bool over() const { return over_; }
 
  private:
   std::atomic<uint64_t>* const open_;
   const size_t max_;
   const bool over_;
+};
+
+class StreamCount : public OpenCount {
+ public:
+  using OpenCount::OpenCount;
+
+  // RESOURCE_EXHAUSTED STREAM_LIMIT if `max` others were open when it began.
+  absl::Status status() const;
 };
 
 }  // namespace duetime::rpc

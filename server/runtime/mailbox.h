@@ -63,8 +63,9 @@ inline constexpr bool kAlwaysTaken = kIsOneOf<  //
     protocol::TopicCommand, protocol::SubscriptionCommand,
     // A subscriber's stream, or a Pull, is one of streams_max, and has a credit.
     protocol::AttachCommand, protocol::DetachCommand, protocol::PullCommand,
-    protocol::EndPullCommand, protocol::CreditCommand, protocol::SettleCommand,
-    protocol::InspectSubscriptionCommand, protocol::OperationCommand,
+    protocol::EndPullCommand, protocol::CreditCommand,
+    // The API bounds the settlements of a stream, and the calls of Settle and for operations.
+    protocol::SettleCommand, protocol::OperationCommand,
     // To the catalog: one for each of its own commands, and one for a topic that a client uses.
     protocol::TopicReply, protocol::SubscriptionReply, catalog::TopicUsed,
     // The start of a node posts one.

@@ -257,6 +257,9 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   absl::Status status = ParseSettles(worker.context().options.limits, call.request(), &request);
   if (status.ok()) status = Authorize(worker, call, request);
   if (status.ok()) status = worker.context().Admit(CallKind::kOther);
+  const rpc::OpenCount count(&worker.context().settle_calls,
+                             worker.context().node_options.mailbox.commands_max);
+  if (status.ok()) status = count.Admit("Settle calls");
   if (!status.ok()) co_return call.FinishWithError(status);
   SettledTokens settled(&worker);
   RoutedSettles routed;

@@ -23,6 +23,7 @@
 #include "server/protocol/old_objects.h"
 #include "server/query/list_query.h"
 #include "server/query/operation_query.h"
+#include "server/rpc/stream_count.h"
 
 namespace duetime::api {
 namespace {
@@ -76,10 +77,22 @@ Co<absl::StatusOr<WholeOperation>> ReadWhole(ApiWorker& worker, std::string name
   co_return Merge(*parts, worker.node().shard_count());
 }
 
+// One call that sends OperationCommands, from before the first until the shards have answered the
+// last: a call that the server refuses halfway would leave an operation half started.
+class OperationCall : public rpc::OpenCount {
+ public:
+  explicit OperationCall(ServingContext* context)
+      : OpenCount(&context->operation_calls, context->node_options.mailbox.commands_max) {}
+
+  absl::Status status() const { return Admit("calls for bulk operations"); }
+};
+
 // Starts an operation, or ends the start of one. `starting`: the operation starts in other cells as
 // well, and a repeat without `starting` will say that they have it.
 Co<absl::StatusOr<WholeOperation>> StartOperation(ApiWorker& worker, std::string name,
                                                   protocol::OperationSpec spec, bool starting) {
+  const OperationCall open(&worker.context());
+  if (absl::Status status = open.status(); !status.ok()) co_return status;
   protocol::OperationCommand command;
   command.content = ContentHash(protocol::ContentOf(spec));
   command.name = name.empty() ? RandomName() : std::move(name);
@@ -292,6 +305,8 @@ Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
     const auto known = co_await ReadFor(worker, call.caller, access::Verb::kAdmin, request.name());
     if (!known.ok()) co_return known.status();
   }
+  const OperationCall open(&worker.context());
+  if (status = open.status(); !status.ok()) co_return status;
   protocol::OperationCommand command;
   command.name = request.name();
   auto operation = co_await AskAllShards(worker, std::move(command));

@@ -109,17 +109,19 @@ TEST(MailboxTest, ACommandLargerThanTheBoundGetsInAlone) {
   EXPECT_FALSE(mailbox.Post(Schedule(2, 1)).ok());
 }
 
-TEST(MailboxTest, G3_CommandsBoundedByCreditAreNeverRefused) {
+TEST(MailboxTest, G3_CommandsBoundedElsewhereAreNeverRefused) {
   ShardMailbox mailbox({.commands_max = 1, .bytes_max = 1});
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(CancelCommand{})), "OVERLOADED");
   EXPECT_EQ(ReasonOf(mailbox.Post(GetCommand{})), "OVERLOADED");
-  EXPECT_TRUE(mailbox.Post(AttachCommand{}).ok());
-  EXPECT_TRUE(mailbox.Post(DetachCommand{}).ok());
+  EXPECT_EQ(ReasonOf(mailbox.Post(protocol::InspectSubscriptionCommand{})), "OVERLOADED");
   EXPECT_TRUE(mailbox.Post(SettleCommand{}).ok());
-  EXPECT_TRUE(mailbox.Post(CreditCommand{}).ok());
+  mailbox.PostAlways(AttachCommand{});
+  mailbox.PostAlways(DetachCommand{});
+  mailbox.PostAlways(SettleCommand{});
   mailbox.PostAlways(CreditCommand{});
-  EXPECT_EQ(mailbox.stats().commands, 6u);
+  mailbox.PostAlways(protocol::OperationCommand{});
+  EXPECT_EQ(mailbox.stats().commands, 7u);
 }
 
 TEST(MailboxTest, AfterStopPostRefusesAndTakeReturnsWaitingCommands) {

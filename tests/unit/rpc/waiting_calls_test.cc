@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Floods of calls whose commands wait for shards that stand still.
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/api/call_table.h"
+#include "server/api/reply_table.h"
+#include "server/base/mutex.h"
+#include "server/protocol/lease_token.h"
+#include "tests/unit/rpc/subscription_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+class WaitingCallsTest : public SubscriptionFixture {
+ protected:
+  // Repeats `done` until it is true, within the deadline of a test.
+  template <typename Done>
+  static void Await(Done done) {
+    const auto end = std::chrono::steady_clock::now() + kTestDeadline;
+    while (!done() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_TRUE(done());
+  }
+  // Neither of two shards answers afterwards: each has a batch that does not commit, and takes no
+  // further command. REQUIRES: `group.bytes_max` is 1.
+  void StandStill(GatedStore* gate) {
+    gate->SetOpen(false);
+    for (const uint16_t shard : {0, 1}) {
+      protocol::OperationCommand command;
+      command.tag = api::kNoReply;
+      command.name = "stands still";
+      command.spec = protocol::OperationSpec{
+          .topic = storage::TopicId{1}, .filter = {}, .action = protocol::BulkAction::kCancel};
+      node_->PostAlways(shard, command);
+    }
+    Await([this] { return node_->mailbox_commands() == 0; });
+  }
+};
+
+// A kind of calls whose commands wait for shards.
+struct Flood {
+  std::string name;
+  metrics::RpcMethod method;
+  // The number of calls that wait. The server refuses the others.
+  size_t wait;
+  // The number tells the calls apart.
+  std::function<grpc::Status(int)> call;
+};
+
+TEST_F(WaitingCallsTest, AreBounded) {
+  constexpr size_t kMax = 8;
+  constexpr int kCalls = 5 * kMax;
+  shards_ = 2;
+  node_options_.mailbox.commands_max = kMax;
+  node_options_.group.bytes_max = 1;
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  ASSERT_TRUE(Create("t", "s").ok());
+  const Flood floods[] = {
+      {"GetSubscription", api::MethodOf<v1::GetSubscriptionRequest>(), kMax,
+       [this](int) {
+         v1::GetSubscriptionRequest get;
+         get.set_topic("t");
+         get.set_name("s");
+         v1::GetSubscriptionResponse got;
+         return admin_->GetSubscription(NewContext().get(), get, &got);
+       }},
+      {"StartBulk", api::MethodOf<v1::StartBulkRequest>(), kMax,
+       [this](int i) {
+         v1::StartBulkRequest start;
+         start.set_topic("t");
+         start.set_name(absl::StrCat("op", i));
+         start.set_action(v1::BULK_ACTION_CANCEL);
+         v1::StartBulkResponse started;
+         return admin_->StartBulk(NewContext().get(), start, &started);
+       }},
+      // Shares the limit of StartBulk.
+      {"CancelOperation", api::MethodOf<v1::CancelOperationRequest>(), 0,
+       [this](int i) {
+         v1::CancelOperationRequest cancel;
+         cancel.set_name(absl::StrCat("op", i));
+         v1::CancelOperationResponse cancelled;
+         const grpc::Status status =
+             admin_->CancelOperation(NewContext().get(), cancel, &cancelled);
+         return status.error_code() == grpc::StatusCode::NOT_FOUND ? grpc::Status::OK : status;
+       }},
+      {"Settle", api::MethodOf<v1::SettleRequest>(), kMax,
+       [this](int i) {
+         v1::SettleRequest settle;
+         for (const uint16_t shard : {0, 1}) {
+           const auto token = protocol::MakeToken({}, shard, /*epoch=*/0, static_cast<uint64_t>(i));
+           protocol::WriteLease(token, settle.add_ack());
+         }
+         v1::SettleResponse settled;
+         return messages_->Settle(NewContext().get(), settle, &settled);
+       }},
+  };
+  StandStill(gate);
+  std::vector<std::thread> clients;
+  size_t waiting = 0;
+  std::map<std::string, std::multiset<std::string>> ends;
+  base::Mutex mutex;
+  for (const Flood& flood : floods) {
+    for (int i = 0; i < kCalls; ++i) {
+      clients.emplace_back([&, i] {
+        const grpc::Status status = flood.call(i);
+        const base::MutexLock lock(&mutex);
+        ends[flood.name].insert(status.ok() ? "OK" : ReasonOf(status));
+      });
+    }
+    Await([&] { return stats_.of(flood.method).started.load() == kCalls; });
+    // The server's only thread has posted the commands once it answers later calls.
+    EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+    waiting += flood.wait;
+    for (const uint16_t shard : {0, 1}) {
+      EXPECT_EQ(node_->mailbox_stats()[shard].commands, waiting) << flood.name << shard;
+    }
+  }
+  gate->SetOpen(true);
+  for (std::thread& client : clients) client.join();
+  for (const Flood& flood : floods) {
+    SCOPED_TRACE(flood.name);
+    EXPECT_EQ(ends[flood.name].count("OK"), flood.wait);
+    EXPECT_EQ(ends[flood.name].count("OVERLOADED"), kCalls - flood.wait);
+    EXPECT_TRUE(flood.call(kCalls).ok());
+  }
+  for (int i = 0; i <= kCalls; ++i) {
+    v1::GetOperationRequest get;
+    get.set_name(absl::StrCat("op", i));
+    v1::GetOperationResponse got;
+    if (!admin_->GetOperation(NewContext().get(), get, &got).ok()) continue;
+    EXPECT_NE(got.operation().state(), v1::Operation::STATE_STARTING) << i;
+  }
+}
+
+}  // namespace
+}  // namespace duetime::rpc
