@@ -9,7 +9,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <optional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -67,11 +67,13 @@ class BidiStream : public Session {
   // takes longer than kStuckMs. Idempotent: the first status counts.
   void End(const grpc::Status& status);
 
-  // Counts the stream among those of its kind while it lives. STREAM_LIMIT.
+  // Counts the stream among those of its kind while it lives, and as long as anything keeps
+  // `count`. STREAM_LIMIT.
   absl::Status Count(std::atomic<uint64_t>* open, size_t max) {
-    count_.emplace(open, max);
+    count_ = std::make_shared<StreamCount>(open, max);
     return count_->status();
   }
+  const std::shared_ptr<StreamCount>& count() const { return count_; }
 
   bool reading() const { return reading_; }
   bool writing() const { return writing_; }
@@ -100,7 +102,7 @@ class BidiStream : public Session {
   MemberTag<BidiStream, &BidiStream::OnReadDone> read_tag_{this};
   MemberTag<BidiStream, &BidiStream::OnWriteDone> write_tag_{this};
   MemberTag<BidiStream, &BidiStream::OnFinishDone> finish_tag_{this};
-  std::optional<StreamCount> count_;
+  std::shared_ptr<StreamCount> count_;
   uint64_t stuck_at_mono_ms_ = 0;
   bool reading_ = false;
   bool writing_ = false;

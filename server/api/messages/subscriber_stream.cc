@@ -128,9 +128,13 @@ void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
 void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   attached_ = true;
   start_.lease_ms = LeaseMs(start_, subscription.settings);
-  credit_ = std::make_shared<protocol::StreamCredit>(
-      start_.max_outstanding_messages, start_.max_outstanding_bytes,
-      api_->context().options.stream_unsent_bytes_max, start_.max_deliveries);
+  // The stream counts until every shard has taken its end: streams that come and go while a shard
+  // stands still must not fill the mailbox of that shard.
+  credit_ = std::shared_ptr<protocol::StreamCredit>(
+      new protocol::StreamCredit(start_.max_outstanding_messages, start_.max_outstanding_bytes,
+                                 api_->context().options.stream_unsent_bytes_max,
+                                 start_.max_deliveries),
+      [counted = count()](const protocol::StreamCredit* credit) { delete credit; });
   runtime::Node* node = api_->context().node.load();
   received_.assign(node->shard_count(), 0);
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {

@@ -141,5 +141,42 @@ TEST_F(WaitingCallsTest, AreBounded) {
   }
 }
 
+// A stream that has ended counts until the shards know it.
+TEST_F(WaitingCallsTest, StreamsThatComeAndGoAreBounded) {
+  constexpr size_t kMax = 8;
+  shards_ = 2;
+  node_options_.group.bytes_max = 1;
+  GatedStore* const gate = UseGatedStore();
+  api::ServerOptions options = DefaultOptions();
+  options.streams_max = kMax;
+  Start(options);
+  ASSERT_TRUE(Create("t", "s").ok());
+  StandStill(gate);
+  const auto come_and_go = [this] {
+    const auto context = NewContext();
+    const auto stream = messages_->Subscribe(context.get());
+    v1::SubscribeRequest request;
+    request.mutable_start()->set_topic("t");
+    request.mutable_start()->set_subscription("s");
+    v1::SubscribeResponse response;
+    if (stream->Write(request) && stream->Read(&response)) {
+      context->TryCancel();
+      EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+      return std::string("opened");
+    }
+    return ReasonOf(stream->Finish());
+  };
+  std::multiset<std::string> ends;
+  for (size_t i = 0; i < 5 * kMax; ++i) ends.insert(come_and_go());
+  EXPECT_EQ(ends.count("opened"), kMax);
+  EXPECT_EQ(ends.count("STREAM_LIMIT"), 4 * kMax);
+  for (const uint16_t shard : {0, 1}) {
+    EXPECT_LE(node_->mailbox_stats()[shard].commands, 2 * kMax) << shard;
+  }
+  gate->SetOpen(true);
+  Await([this] { return server_->streams() == 0; });
+  EXPECT_EQ(come_and_go(), "opened");
+}
+
 }  // namespace
 }  // namespace duetime::rpc
