@@ -90,16 +90,6 @@ absl::Status Server::ReloadTls() {
   return files == nullptr ? absl::OkStatus() : files->Reload();
 }
 
-int64_t Server::certificate_not_after() const {
-  const rpc::TlsFiles* const files = shell_->tls_files();
-  return files == nullptr ? 0 : files->not_after();
-}
-
-bool Server::tls_stale() const {
-  const rpc::TlsFiles* const files = shell_->tls_files();
-  return files != nullptr && files->stale();
-}
-
 std::string Server::NotReady() const {
   switch (context_.state.load()) {
     case ServingState::kServing:

@@ -95,20 +95,15 @@ class Server final : public runtime::EffectSink {
 
   // The bound addresses, with the port that the system chose for ":0".
   std::vector<std::string> addresses() const { return shell_->addresses(); }
-  // The number of open connections, and of refused ones. REQUIRES: Listen returned OK.
-  uint64_t connections() const { return shell_->connections(); }
-  uint64_t connections_refused() const { return shell_->connections_refused(); }
   // Reads the TLS files again if there are any. An error keeps the former ones.
   absl::Status ReloadTls();
-  // When the server's certificate ends, in seconds since 1970. 0 without TLS.
-  int64_t certificate_not_after() const;
-  // True while the newest TLS files are refused.
-  bool tls_stale() const;
   // Empty while the server accepts calls; else why not: "starting", "standby", "draining", "storage
   // failed".
   std::string NotReady() const;
   // As NotReady, but empty also while this member of a cell follows a leader.
   std::string NotInCell() const;
+  const rpc::GrpcServer& shell() const { return *shell_; }
+  const rpc::ServerState& state() const { return context_; }
   // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
   // The bytes of answers that are not given to gRPC yet, and the calls refused because of them.

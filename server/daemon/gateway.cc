@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 
 #include "server/api/call_table.h"
-#include "server/config/knobs.h"
 #include "server/config/version.h"
+#include "server/daemon/metrics.h"
 #include "server/daemon/options.h"
 #include "server/gateway/gateway.h"
 #include "server/metrics/exporter.h"
@@ -40,27 +40,6 @@ gateway::Gateway::Options OptionsOf(const config::Config& config) {
           .drain_grace_ms = config.server.drain_grace_ms};
 }
 
-metrics::Readings ReadGateway(gateway::Gateway* gateway, base::Clock* clock) {
-  const gateway::GatewayContext& context = gateway->context();
-  metrics::Readings readings;
-  readings.now = clock->Read();
-  readings.streams = context.streams.load();
-  readings.connections = gateway->shell().connections();
-  readings.connections_refused = gateway->shell().connections_refused();
-  readings.log_lines_lost = runtime::LogLinesLost();
-  if (const rpc::TlsFiles* files = gateway->shell().tls_files(); files != nullptr) {
-    readings.certificate_not_after = files->not_after();
-    readings.tls_stale = files->stale();
-  }
-  for (size_t i = 0; i < context.map.size(); ++i) {
-    readings.gateway_cells.push_back(
-        {.name = context.map.cell(i).name,
-         .reachable = context.channels[i]->GetState(false) == GRPC_CHANNEL_READY,
-         .complete = context.complete[i].load()});
-  }
-  return readings;
-}
-
 // Until the subscribers have settled, or the grace is over.
 void AwaitStreams(const gateway::GatewayContext& context, uint64_t grace_ms) {
   const uint64_t end_ms = context.clock->Read().mono_ms + grace_ms;
@@ -81,11 +60,16 @@ config::ExitCode ServeGateway(const config::Loaded& loaded, const Invocation& in
   if (!gateway.ok()) return CannotListen(gateway.status());
   if (absl::Status status = (*gateway)->Listen(); !status.ok()) return CannotListen(status);
   const gateway::GatewayContext& context = (*gateway)->context();
+  auto registry = std::make_shared<metrics::Registry>();
+  RegisterMetrics(config,
+                  {.rpc = &rpc_stats,
+                   .clock = &clock,
+                   .state = &context,
+                   .shell = &(*gateway)->shell(),
+                   .gateway = &context},
+                  registry.get());
   const auto exporter = metrics::Exporter::StartIfWanted(
-      config.metrics,
-      std::make_shared<metrics::Collector>(config::Numbers(config), &rpc_stats, config::Version(),
-                                           [&] { return ReadGateway(gateway->get(), &clock); }),
-      {.not_ready = [&context] {
+      config.metrics, std::move(registry), {.not_ready = [&context] {
         return context.Admit(/*begins_work=*/true).ok() ? std::string() : "draining";
       }});
   if (!exporter.ok()) return CannotListen(exporter.status());

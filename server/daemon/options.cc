@@ -125,82 +125,6 @@ std::shared_ptr<const runtime::StallWatch> WatchProgress(const runtime::Node* no
   return progress;
 }
 
-// Only of limits that have counted something. Names of principals are escaped, because Prometheus
-// takes UTF-8 only, and a certificate may have any bytes.
-std::vector<metrics::QuotaReading> ReadQuotas(const access::QuotaCountTable& table) {
-  std::vector<metrics::QuotaReading> readings;
-  for (const auto& [principal, counts] : table.Rows()) {
-    for (size_t i = 0; i < access::kQuotaNames.size(); ++i) {
-      const access::QuotaCounts::Count& count = counts->of(static_cast<access::QuotaName>(i));
-      const uint64_t used = count.used.load(std::memory_order_relaxed);
-      const uint64_t refused = count.refused.load(std::memory_order_relaxed);
-      const uint64_t pending = count.pending.load(std::memory_order_relaxed);
-      if (used + refused + pending == 0) continue;
-      readings.push_back({.principal = absl::CHexEscape(principal),
-                          .quota = access::kQuotaNames[i],
-                          .used = used,
-                          .refused = refused,
-                          .pending = pending});
-    }
-  }
-  return readings;
-}
-
-metrics::Readings ReadAll(const Measured& from) {
-  metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
-  const storage::RocksDbStats stats = from.store->Stats();
-  readings.topics = from.grpc->topics();
-  readings.deleted_topics = from.grpc->deleted_topics();
-  readings.subscriptions = from.grpc->subscriptions();
-  readings.streams = from.grpc->streams();
-  readings.connections = from.grpc->connections();
-  readings.connections_refused = from.grpc->connections_refused();
-  readings.open_answers_bytes = from.grpc->open_answers()->bytes();
-  readings.backup_running = from.backups->running();
-  readings.backup_read_bytes = from.backups->bytes_read();
-  readings.backup_last_complete_s = from.backups->last_complete_s();
-  readings.backups_broken_off = from.backups->broken_off();
-  readings.certificate_not_after = from.grpc->certificate_not_after();
-  readings.tls_stale = from.grpc->tls_stale();
-  readings.open_answers_refused = from.grpc->open_answers()->refused();
-  readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
-  readings.disk_low = from.housekeeping->disk_low();
-  readings.log_lines_lost = runtime::LogLinesLost();
-  if (from.roster != nullptr) {
-    const std::vector<cell::RosterEntry> members = from.roster->List();
-    uint64_t clock_difference_ms = 0;
-    for (const cell::RosterEntry& member : members) {
-      clock_difference_ms = std::max(clock_difference_ms, member.clock_differs_ms);
-    }
-    readings.cell = {.leads = from.grpc->NotReady().empty(),
-                     .trim_fails = from.roster->trim_fails(),
-                     .epoch = from.store->epoch(),
-                     .applied_offset = from.store->applied_offset(),
-                     .members = static_cast<uint64_t>(std::count_if(
-                         members.begin(), members.end(), std::mem_fn(&cell::RosterEntry::present))),
-                     .clock_difference_ms = clock_difference_ms};
-  }
-  if (const access::AccessControl* access = from.guards.access; access != nullptr) {
-    readings.access_unauthenticated = access->unauthenticated.load(std::memory_order_relaxed);
-    readings.access_denied = access->denied.load(std::memory_order_relaxed);
-    readings.access_over_quota = access->over_quota.load(std::memory_order_relaxed);
-    readings.access_stale = access->stale();
-    readings.quotas = ReadQuotas(access->quota_counts());
-  }
-  if (from.guards.audit != nullptr) readings.audit_lines_lost = from.guards.audit->lost();
-  readings.store =
-      metrics::StoreReadings{.wal_bytes = stats.wal_bytes,
-                             .memtable_bytes = stats.memtable_bytes,
-                             .table_bytes = stats.table_bytes,
-                             .block_cache_bytes = stats.block_cache_bytes,
-                             .compaction_pending_bytes = stats.compaction_pending_bytes,
-                             .damaged_blocks = stats.damaged_blocks,
-                             .held_families = stats.held_families,
-                             .writes_stopped = stats.writes_stopped,
-                             .writes_delayed = stats.writes_delayed};
-  return readings;
-}
-
 }  // namespace
 
 absl::Status FitProcessLimits(config::Config* config) {
@@ -275,18 +199,6 @@ absl::Status Guarding::Open(const config::Config& config) {
 
 api::Guards Guarding::guards() const {
   return {.access = access_->on() ? access_.get() : nullptr, .audit = audit_.get()};
-}
-
-absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
-                                                                metrics::RpcStats* rpc_stats,
-                                                                const Measured& from) {
-  return metrics::Exporter::StartIfWanted(
-      config.metrics,
-      std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
-                                           [from] { return ReadAll(from); }),
-      {.not_ready = [grpc = from.grpc] { return grpc->NotReady(); },
-       .not_in_cell = [grpc = from.grpc] { return grpc->NotInCell(); },
-       .not_healthy = [progress = from.progress] { return progress->Trouble(); }});
 }
 
 void LogStandby(const api::Server& grpc) {

@@ -11,15 +11,11 @@
 #include "server/api/server.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
-#include "server/metrics/collector.h"
 #include "server/runtime/backups.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
 #include "storage/rocksdb_store.h"
 
-namespace duetime::cell {
-class Roster;
-}
 namespace duetime::metrics {
 class Exporter;
 }
@@ -74,24 +70,6 @@ std::shared_ptr<const runtime::StallWatch> AddTasks(runtime::Housekeeping* house
                                                     Guarding* guarding, api::Server* grpc,
                                                     runtime::Backups* backups,
                                                     const runtime::Node* node);
-
-// Everything that knows something worth measuring.
-struct Measured {
-  const runtime::Node* node;
-  base::Clock* clock;
-  const storage::RocksDbStore* store;
-  const api::Server* grpc;
-  const runtime::Housekeeping* housekeeping;
-  const runtime::Backups* backups;
-  api::Guards guards;
-  std::shared_ptr<const runtime::StallWatch> progress;
-  // Null without a cell.
-  const cell::Roster* roster;
-};
-// Null if the configuration wants no metrics. All of `from` outlives the exporter.
-absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
-                                                                metrics::RpcStats* rpc_stats,
-                                                                const Measured& from);
 
 // Logs that the daemon follows its cell, and tells the supervisor that it has started.
 void LogStandby(const api::Server& grpc);

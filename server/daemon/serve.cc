@@ -10,10 +10,12 @@
 #include "server/api/call_table.h"
 #include "server/api/server.h"
 #include "server/daemon/cell.h"
+#include "server/daemon/metrics.h"
 #include "server/daemon/options.h"
 #include "server/metrics/exporter.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
+#include "server/runtime/stall_watch.h"
 #include "server/runtime/system_clock.h"
 #include "storage/rocksdb_fetched.h"
 
@@ -52,9 +54,7 @@ class Run {
                              Guarding* guarding, metrics::RpcStats* rpc_stats) {
     const auto progress = AddTasks(&housekeeping_, guarding, grpc_, &backups_, &node_);
     housekeeping_.Start();
-    auto exporter = StartMetrics(config_, rpc_stats,
-                                 {&node_, clock_, store_, grpc_, &housekeeping_, &backups_,
-                                  guarding->guards(), progress, member_ ? roster_ : nullptr});
+    auto exporter = StartMetrics(rpc_stats, guarding->guards(), progress);
     if (!exporter.ok()) return CannotListen(exporter.status());
     exporter_ = *std::move(exporter);
     if (member_ != nullptr) {
@@ -83,6 +83,31 @@ class Run {
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(
+      const metrics::RpcStats* rpc_stats, const api::Guards& guards,
+      std::shared_ptr<const runtime::StallWatch> progress) {
+    auto registry = std::make_shared<metrics::Registry>();
+    RegisterMetrics(config_,
+                    {.rpc = rpc_stats,
+                     .clock = clock_,
+                     .state = &grpc_->state(),
+                     .shell = &grpc_->shell(),
+                     .node = &node_,
+                     .store = store_,
+                     .api = grpc_,
+                     .housekeeping = &housekeeping_,
+                     .backups = &backups_,
+                     .access = guards.access,
+                     .audit = guards.audit,
+                     .roster = member_ == nullptr ? nullptr : roster_},
+                    registry.get());
+    return metrics::Exporter::StartIfWanted(
+        config_.metrics, std::move(registry),
+        {.not_ready = [this] { return grpc_->NotReady(); },
+         .not_in_cell = [this] { return grpc_->NotInCell(); },
+         .not_healthy = [progress = std::move(progress)] { return progress->Trouble(); }});
+  }
+
   bool MayServe() { return member_->journal()->MayServe(clock_->Read().mono_ms); }
 
   // Also if a client wants that, the clock is wrong, or the brokers answer nothing for long: as a

@@ -11,7 +11,7 @@
 namespace duetime::metrics {
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions& options,
-                                                          std::shared_ptr<Collector> collector,
+                                                          std::shared_ptr<Registry> registry,
                                                           ProbeTroubles troubles) {
   for (auto* const trouble : {&troubles.not_ready, &troubles.not_in_cell, &troubles.not_healthy}) {
     if (*trouble == nullptr) *trouble = [] { return std::string(); };
@@ -23,9 +23,8 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
       .probes = {{.path = "/healthz", .trouble = std::move(troubles.not_healthy)},
                  {.path = "/readyz", .trouble = std::move(troubles.not_ready)},
                  {.path = "/cellz", .trouble = std::move(troubles.not_in_cell)}},
-      .render =
-          [collector] { return prometheus::TextSerializer().Serialize(collector->Collect()); },
-      .on_cut = [collector = std::move(collector)] { collector->CountCut(); },
+      .render = [registry] { return prometheus::TextSerializer().Serialize(registry->Collect()); },
+      .on_cut = [registry = std::move(registry)] { registry->CountCut(); },
   });
   if (!server.ok()) {
     return absl::UnavailableError(absl::StrCat("cannot listen on metrics_listen = ", options.listen,
@@ -35,9 +34,9 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
-    const ExporterOptions& options, std::shared_ptr<Collector> collector, ProbeTroubles troubles) {
+    const ExporterOptions& options, std::shared_ptr<Registry> registry, ProbeTroubles troubles) {
   if (options.listen.empty()) return nullptr;
-  return Start(options, std::move(collector), std::move(troubles));
+  return Start(options, std::move(registry), std::move(troubles));
 }
 
 std::string Exporter::address() const { return absl::StrJoin(server_->addresses(), ","); }

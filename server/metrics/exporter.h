@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 
-#include "server/metrics/collector.h"
 #include "server/metrics/exporter_options.h"
 #include "server/metrics/page_server.h"
+#include "server/metrics/registry.h"
 
 namespace duetime::metrics {
 
@@ -25,20 +25,21 @@ struct ProbeTroubles {
   std::function<std::string()> not_healthy = nullptr;
 };
 
-// Serves GET /metrics with the collector's current metrics; GET /healthz, which is 503 while a
+// Serves GET /metrics with the current metrics of the registry; GET /healthz, which is 503 while a
 // shard hangs; GET /readyz, which is 503 while the server accepts no calls; and GET /cellz, which
 // is 503 while it neither accepts calls nor follows a leader. Plain HTTP without authentication: by
 // default it listens on this machine only. The destructor ends the thread; no thread calls the
-// collector afterwards.
+// registry afterwards.
 class Exporter {
  public:
   // REQUIRES: `options.listen` is not empty. UNAVAILABLE if the exporter cannot listen on it.
   static absl::StatusOr<std::unique_ptr<Exporter>> Start(const ExporterOptions& options,
-                                                         std::shared_ptr<Collector> collector,
+                                                         std::shared_ptr<Registry> registry,
                                                          ProbeTroubles troubles = {});
   // Like Start. Returns null if `options.listen` is empty.
-  static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
-      const ExporterOptions& options, std::shared_ptr<Collector> collector, ProbeTroubles troubles);
+  static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(const ExporterOptions& options,
+                                                                 std::shared_ptr<Registry> registry,
+                                                                 ProbeTroubles troubles);
 
   // The port in use. The system chose it if `listen` has port 0.
   uint16_t port() const { return server_->port(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RpcStats: the counters of the gRPC threads. They are plain atomics, so that counting needs
-// neither lock nor library. The collector reads them at each scrape.
+// neither lock nor library. RegisterRpc reads them at each scrape.
 #pragma once
 
 #include <array>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/daemon/metrics.h"
+
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -12,7 +15,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/metrics/collector.h"
+#include "server/config/knobs.h"
+#include "server/config/version.h"
+#include "server/metrics/core_metrics.h"
 #include "server/metrics/exporter.h"
 #include "tests/support/http_get.h"
 #include "tests/support/paths.h"
@@ -26,83 +31,87 @@ using test::HttpGet;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Readings in which no two numbers are the same.
-Readings DistinctReadings() {
-  Readings readings;
-  readings.gateway_cells = {{.name = "a", .reachable = true}};
-  uint64_t next = 1'001;
-  for (int shard = 0; shard < 2; ++shard) {
-    protocol::ShardStats stats;
-    for (uint64_t* field : {&stats.accepted,
-                            &stats.cancelled,
-                            &stats.fired,
-                            &stats.delivered,
-                            &stats.redelivered,
-                            &stats.acked,
-                            &stats.nacked,
-                            &stats.extended,
-                            &stats.leases_lost,
-                            &stats.settle_refused,
-                            &stats.spilled,
-                            &stats.read_back,
-                            &stats.loaded,
-                            &stats.claims,
-                            &stats.wheel_timers,
-                            &stats.wheel_bytes,
-                            &stats.due_ready,
-                            &stats.in_flight,
-                            &stats.delayed,
-                            &stats.streams,
-                            &stats.topics_behind,
-                            &stats.uncommitted_batches,
-                            &stats.fired_ms,
-                            &stats.low_watermark_ms,
-                            &stats.claim_ms,
-                            &stats.load_ms,
-                            &stats.dead_letters_refused,
-                            &stats.dead_letter_hops_refused}) {
-      *field = next++;
+// Numbers of two shards and of the committer, of which no two are the same.
+struct Numbers {
+  static constexpr uint64_t kFirst = 1'001;
+
+  Numbers() {
+    for (int shard = 0; shard < 2; ++shard) {
+      protocol::ShardStats stats;
+      for (uint64_t* field : {&stats.accepted,
+                              &stats.cancelled,
+                              &stats.fired,
+                              &stats.delivered,
+                              &stats.redelivered,
+                              &stats.acked,
+                              &stats.nacked,
+                              &stats.extended,
+                              &stats.leases_lost,
+                              &stats.settle_refused,
+                              &stats.spilled,
+                              &stats.read_back,
+                              &stats.loaded,
+                              &stats.claims,
+                              &stats.wheel_timers,
+                              &stats.wheel_bytes,
+                              &stats.due_ready,
+                              &stats.in_flight,
+                              &stats.delayed,
+                              &stats.streams,
+                              &stats.topics_behind,
+                              &stats.uncommitted_batches,
+                              &stats.fired_ms,
+                              &stats.low_watermark_ms,
+                              &stats.claim_ms,
+                              &stats.load_ms,
+                              &stats.dead_letters_refused,
+                              &stats.dead_letter_hops_refused}) {
+        *field = end++;
+      }
+      stats.lateness[0] = 5;
+      stats.lateness[2] = 7;
+      stats.lateness.back() = 1;
+      stats.lateness_sum_ms = 12'345;
+      shards.push_back(stats);
     }
-    stats.lateness[0] = 5;
-    stats.lateness[2] = 7;
-    stats.lateness.back() = 1;
-    stats.lateness_sum_ms = 12'345;
-    readings.shards.push_back(stats);
-    readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
+    // The last one is the catalog's.
+    for (int i = 0; i < 3; ++i) {
+      mailboxes.push_back({.commands = end++, .bytes = end++, .refused = end++});
+    }
+    for (uint64_t* field : {&commit.groups, &commit.syncs, &commit.batches, &commit.records,
+                            &commit.bytes, &commit.queue_batches}) {
+      *field = end++;
+    }
   }
-  // The catalog's mailbox.
-  readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
-  readings.quotas = {{.principal = "alice", .quota = "pending_messages"}};
-  for (uint64_t* field : {&readings.quotas[0].used,
-                          &readings.quotas[0].refused,
-                          &readings.quotas[0].pending,
-                          &readings.commit.groups,
-                          &readings.commit.syncs,
-                          &readings.commit.batches,
-                          &readings.commit.records,
-                          &readings.commit.bytes,
-                          &readings.commit.queue_batches,
-                          &readings.store.wal_bytes,
-                          &readings.store.memtable_bytes,
-                          &readings.store.table_bytes,
-                          &readings.store.block_cache_bytes,
-                          &readings.store.compaction_pending_bytes,
-                          &readings.topics,
-                          &readings.deleted_topics,
-                          &readings.subscriptions,
-                          &readings.streams,
-                          &readings.log_lines_lost,
-                          &readings.connections,
-                          &readings.connections_refused,
-                          &readings.open_answers_bytes,
-                          &readings.open_answers_refused,
-                          &readings.disk_free_bytes,
-                          &readings.store.damaged_blocks,
-                          &readings.store.held_families}) {
-    *field = next++;
+
+  Registry::Families Collect() const {
+    Registry::Families families;
+    AddShards(shards, &families);
+    AddMailboxes(mailboxes, &families);
+    AddCommit(commit, &families);
+    return families;
   }
-  return readings;
+
+  std::vector<protocol::ShardStats> shards;
+  std::vector<runtime::MailboxStats> mailboxes;
+  runtime::CommitStats commit;
+  uint64_t end = kFirst;
+};
+
+MetricFamily FindIn(const Registry::Families& families, const std::string& name) {
+  for (const MetricFamily& family : families) {
+    if (family.name == name) return family;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return {};
 }
+
+class SteppedClock final : public base::Clock {
+ public:
+  base::Now Read() override { return {}; }
+  base::ClockState state() override { return base::ClockState::kHeld; }
+  uint64_t steps_back() override { return 3; }
+};
 
 std::string TypeName(MetricType type) {
   switch (type) {
@@ -127,25 +136,18 @@ std::string UnitOf(const std::string& name) {
   return "";
 }
 
+// All metrics of a process that has none of the parts that it may lack.
 class MetricsTest : public ::testing::Test {
  protected:
-  std::vector<MetricFamily> Collect() { return collector_->Collect(); }
+  MetricsTest() { RegisterMetrics({}, {.rpc = &rpc_, .clock = &clock_}, registry_.get()); }
 
+  Registry::Families Collect() { return registry_->Collect(); }
   std::string Text() { return prometheus::TextSerializer().Serialize(Collect()); }
-
-  MetricFamily Find(const std::string& name) {
-    for (const MetricFamily& family : Collect()) {
-      if (family.name == name) return family;
-    }
-    ADD_FAILURE() << "no metric " << name;
-    return {};
-  }
+  MetricFamily Find(const std::string& name) { return FindIn(Collect(), name); }
 
   RpcStats rpc_{{"Schedule", "Cancel"}};
-  Readings readings_ = DistinctReadings();
-  std::shared_ptr<Collector> collector_ =
-      std::make_shared<Collector>(KnobNumbers{{"topics_max", 7}, {"heartbeat_ms", 15'000}}, &rpc_,
-                                  "1.2.3", [this] { return readings_; });
+  SteppedClock clock_;
+  std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
 };
 
 TEST_F(MetricsTest, NamesTypesAndTextsFollowTheConventions) {
@@ -155,7 +157,6 @@ TEST_F(MetricsTest, NamesTypesAndTextsFollowTheConventions) {
     EXPECT_THAT(family.name, ::testing::StartsWith("duetime_"));
     EXPECT_THAT(family.help, ::testing::EndsWith(".")) << family.name;
     EXPECT_THAT(family.help, Not(HasSubstr("|"))) << "breaks the table in METRICS.md";
-    EXPECT_FALSE(family.metric.empty()) << family.name;
     EXPECT_EQ(family.type == MetricType::Counter, absl::EndsWith(family.name, "_total"))
         << family.name;
     for (const prometheus::ClientMetric& metric : family.metric) {
@@ -165,26 +166,25 @@ TEST_F(MetricsTest, NamesTypesAndTextsFollowTheConventions) {
   EXPECT_GE(names.size(), 50u);
 }
 
-// Each reading is exported exactly once, under its own name.
-TEST_F(MetricsTest, EveryReadingIsExported) {
+// Each number is exported exactly once.
+TEST(NodeMetricsTest, EveryNumberIsExported) {
+  const Numbers numbers;
   std::multiset<double> values;
-  for (const MetricFamily& family : Collect()) {
+  for (const MetricFamily& family : numbers.Collect()) {
+    EXPECT_FALSE(family.metric.empty()) << family.name;
     const double scale = absl::StrContains(family.name, "timestamp_seconds") ? 1'000 : 1;
-    if (family.name == "duetime_config") continue;
     for (const prometheus::ClientMetric& metric : family.metric) {
       values.insert(std::round(scale * (family.type == MetricType::Counter ? metric.counter.value
                                                                            : metric.gauge.value)));
     }
   }
-  const uint64_t last = readings_.disk_free_bytes;
-  ASSERT_GT(last, 1'060u);
-  for (uint64_t value = 1'001; value <= last; ++value) {
+  for (uint64_t value = Numbers::kFirst; value < numbers.end; ++value) {
     EXPECT_EQ(values.count(static_cast<double>(value)), 1u) << value;
   }
 }
 
-TEST_F(MetricsTest, HistogramsAreCumulativeAndInSeconds) {
-  const MetricFamily lateness = Find("duetime_delivery_lateness_seconds");
+TEST(NodeMetricsTest, HistogramsAreCumulativeAndInSeconds) {
+  const MetricFamily lateness = FindIn(Numbers().Collect(), "duetime_delivery_lateness_seconds");
   ASSERT_EQ(lateness.metric.size(), 2u);
   const prometheus::ClientMetric::Histogram& histogram = lateness.metric[1].histogram;
   EXPECT_EQ(histogram.sample_count, 13u);
@@ -219,24 +219,46 @@ TEST_F(MetricsTest, RpcCallsAreCountedByMethodAndCode) {
 TEST_F(MetricsTest, FlagsAreZeroOrOne) {
   EXPECT_EQ(Find("duetime_storage_failed").metric[0].gauge.value, 0);
   EXPECT_EQ(Find("duetime_disk_low").metric[0].gauge.value, 0);
-  readings_.failed = true;
-  readings_.disk_low = true;
-  readings_.shards[1].failed = true;
-  readings_.clock_state = base::ClockState::kHeld;
-  EXPECT_EQ(Find("duetime_storage_failed").metric[0].gauge.value, 1);
-  EXPECT_EQ(Find("duetime_disk_low").metric[0].gauge.value, 1);
-  EXPECT_EQ(Find("duetime_shard_failed").metric[1].gauge.value, 1);
   EXPECT_EQ(Find("duetime_clock_state").metric[0].gauge.value, 2);
-  readings_.clock_steps_back = 3;
   EXPECT_EQ(Find("duetime_clock_steps_back_total").metric[0].counter.value, 3);
+  Numbers numbers;
+  numbers.shards[1].failed = true;
+  const MetricFamily failed = FindIn(numbers.Collect(), "duetime_shard_failed");
+  EXPECT_EQ(failed.metric[0].gauge.value, 0);
+  EXPECT_EQ(failed.metric[1].gauge.value, 1);
+}
+
+TEST(RegistryTest, ReadsAtEachScrapeAndIsZeroWithoutThePart) {
+  struct Part {
+    uint64_t number() const { return value; }
+    std::atomic<uint64_t> value{5};
+  };
+  Part part;
+  Registry registry;
+  registry.Gauge("getter", "", &part, &Part::number);
+  registry.Counter("member", "", &part, &Part::value);
+  registry.Gauge("none", "", static_cast<const Part*>(nullptr), &Part::number);
+  registry.Counter("function", "", [] { return 7.5; });
+  const auto values = [&] {
+    std::vector<double> all;
+    for (const MetricFamily& family : registry.Collect()) {
+      const prometheus::ClientMetric& metric = family.metric.at(0);
+      all.push_back(family.type == MetricType::Gauge ? metric.gauge.value : metric.counter.value);
+    }
+    return all;
+  };
+  EXPECT_THAT(values(), ::testing::ElementsAre(5, 5, 0, 7.5));
+  part.value = 6;
+  EXPECT_THAT(values(), ::testing::ElementsAre(6, 6, 0, 7.5));
 }
 
 TEST_F(MetricsTest, EveryLimitIsExported) {
   const std::string text = Text();
-  EXPECT_THAT(text, HasSubstr("duetime_config{knob=\"topics_max\"} 7"));
+  const auto numbers = config::Numbers({});
+  EXPECT_EQ(Find("duetime_config").metric.size(), numbers.size());
   EXPECT_THAT(text, HasSubstr("duetime_config{knob=\"heartbeat_ms\"} 15000"));
-  EXPECT_EQ(Find("duetime_config").metric.size(), 2u);
-  EXPECT_THAT(text, HasSubstr("duetime_build_info{version=\"1.2.3\"} 1"));
+  EXPECT_THAT(text,
+              HasSubstr(absl::StrCat("duetime_build_info{version=\"", config::Version(), "\"} 1")));
 }
 
 // deploy/METRICS.md has one row per metric, and agrees with the code.
@@ -257,7 +279,7 @@ TEST_F(MetricsTest, TheDocumentListsExactlyWhatIsExported) {
 }
 
 TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
-  const auto exporter = Exporter::Start({.listen = "localhost:0"}, collector_);
+  const auto exporter = Exporter::Start({.listen = "localhost:0"}, registry_);
   ASSERT_TRUE(exporter.ok()) << exporter.status();
   EXPECT_THAT((*exporter)->address(), HasSubstr(absl::StrCat("127.0.0.1:", (*exporter)->port())));
   const std::string response = HttpGet((*exporter)->port(), "/metrics");
@@ -266,7 +288,7 @@ TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
   EXPECT_THAT(HttpGet((*exporter)->port(), "/other"), Not(HasSubstr("duetime_due_backlog")));
   // The port is already in use.
   const auto second =
-      Exporter::Start({.listen = absl::StrCat("127.0.0.1:", (*exporter)->port())}, collector_);
+      Exporter::Start({.listen = absl::StrCat("127.0.0.1:", (*exporter)->port())}, registry_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
 }
 
