@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-#include "server/rpc/unix_peer.h"
+#include "server/rpc/limits/unix_peer.h"
 
 namespace duetime::rpc {
 namespace {

@@ -13,8 +13,8 @@
 #include "server/base/check.h"
 #include "server/base/cores.h"
 #include "server/rpc/grpc_time.h"
-#include "server/rpc/socket_watch.h"
-#include "server/rpc/tls_watch.h"
+#include "server/rpc/limits/socket_watch.h"
+#include "server/rpc/limits/tls_watch.h"
 
 namespace duetime::rpc {
 namespace {

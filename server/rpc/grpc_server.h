@@ -16,11 +16,11 @@
 
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_server_options.h"
-#include "server/rpc/listener.h"
+#include "server/rpc/limits/listener.h"
+#include "server/rpc/limits/sweeper.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/server_state.h"
 #include "server/rpc/services.h"
-#include "server/rpc/sweeper.h"
 #include "server/rpc/tls_files.h"
 
 namespace duetime::rpc {

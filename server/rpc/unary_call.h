@@ -17,9 +17,9 @@
 
 #include "server/access/caller.h"
 #include "server/rpc/completion_tag.h"
+#include "server/rpc/limits/untaken_answers.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/services.h"
-#include "server/rpc/untaken_answers.h"
 
 namespace duetime::rpc {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/connection_table.h"
+#include "server/rpc/limits/connection_table.h"
 
 #include <gtest/gtest.h>
 #include <string>

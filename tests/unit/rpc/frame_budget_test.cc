@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/frame_budget.h"
+#include "server/rpc/limits/frame_budget.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/untaken_answers.h"
+#include "server/rpc/limits/untaken_answers.h"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/sweeper.h"
+#include "server/rpc/limits/sweeper.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/listener.h"
+#include "server/rpc/limits/listener.h"
 
 #include <cerrno>
 #include <cstring>

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "server/rpc/socket_watch.h"
+#include "server/rpc/limits/socket_watch.h"
 
 namespace duetime::rpc {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/unix_peer.h"
+#include "server/rpc/limits/unix_peer.h"
 
 #include <algorithm>
 #include <cstddef>

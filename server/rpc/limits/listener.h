@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "server/rpc/connection_table.h"
+#include "server/rpc/limits/connection_table.h"
 #include "server/rpc/listen_address.h"
 
 namespace duetime::rpc {

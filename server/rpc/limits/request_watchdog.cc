@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/request_watchdog.h"
+#include "server/rpc/limits/request_watchdog.h"
 
 #include <algorithm>
 #include <string>

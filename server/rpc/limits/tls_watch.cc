@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/tls_watch.h"
+#include "server/rpc/limits/tls_watch.h"
 
 #include <cstddef>
 #include <dlfcn.h>

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "server/rpc/connection_cuts.h"
-#include "server/rpc/frame_budget.h"
-#include "server/rpc/request_watchdog.h"
+#include "server/rpc/limits/frame_budget.h"
+#include "server/rpc/limits/request_watchdog.h"
 
 namespace duetime::rpc {
 

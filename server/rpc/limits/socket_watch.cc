@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/socket_watch.h"
+#include "server/rpc/limits/socket_watch.h"
 
 #include <algorithm>
 #include <cerrno>
