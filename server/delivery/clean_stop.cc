@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "server/base/check.h"
-#include "server/delivery/backlog.h"
+#include "server/delivery/backlog/backlog.h"
 #include "server/delivery/delivery_records.h"
-#include "server/delivery/message_ends.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/pending_deliveries.h"
-#include "server/delivery/retries.h"
 #include "server/delivery/store_reader.h"
-#include "server/delivery/subscriptions.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {

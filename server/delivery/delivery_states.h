@@ -9,8 +9,8 @@
 #include "server/delivery/delivery_parts.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/leases.h"
+#include "server/delivery/pace/turns.h"
 #include "server/delivery/pending_deliveries.h"
-#include "server/delivery/turns.h"
 
 namespace duetime::delivery {
 

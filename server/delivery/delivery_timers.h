@@ -9,7 +9,7 @@
 
 #include "server/base/check.h"
 #include "server/delivery/pending_deliveries.h"
-#include "server/delivery/subscriptions.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/wheel/cancellable_wheel.h"
 
 namespace duetime::delivery {

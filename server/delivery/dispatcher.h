@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 
 #include "server/delivery/assembly.h"
-#include "server/delivery/message_ends.h"
-#include "server/delivery/message_status.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/message_status.h"
 #include "server/delivery/pending_deliveries.h"
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/commands.h"
 #include "server/scheduler/scheduler.h"
 #include "storage/message_record.h"

@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "server/base/check.h"
-#include "server/delivery/backlog.h"
-#include "server/delivery/dead_letters.h"
+#include "server/delivery/backlog/backlog.h"
 #include "server/delivery/delivery_states.h"
-#include "server/delivery/expiry.h"
+#include "server/delivery/endings/dead_letters.h"
+#include "server/delivery/endings/expiry.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/retention.h"
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/leases.h"
-#include "server/delivery/message_ends.h"
-#include "server/delivery/pacing.h"
-#include "server/delivery/retention.h"
-#include "server/delivery/retries.h"
+#include "server/delivery/pace/pacing.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/streams.h"
 

@@ -15,7 +15,7 @@
 
 #include "server/base/clock.h"
 #include "server/delivery/delivery_parts.h"
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {

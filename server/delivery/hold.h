@@ -4,7 +4,7 @@
 #pragma once
 
 #include "server/delivery/pending_deliveries.h"
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/hold.h"
 
 namespace duetime::delivery {

@@ -8,7 +8,7 @@
 #include "server/base/check.h"
 #include "server/delivery/pending_deliveries.h"
 #include "server/delivery/shard_limits.h"
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 
 namespace duetime::delivery {
 

@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "server/base/check.h"
-#include "server/delivery/backlog.h"
+#include "server/delivery/backlog/backlog.h"
 #include "server/delivery/delivery_states.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/message_status.h"
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/memory_share.h"
-#include "server/delivery/message_ends.h"
-#include "server/delivery/message_status.h"
 #include "server/delivery/occurrence_sink.h"
-#include "server/delivery/retries.h"
-#include "server/delivery/subscriptions.h"
-#include "server/delivery/turns.h"
+#include "server/delivery/pace/turns.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {

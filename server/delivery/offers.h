@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/backlog.h"
+#include "server/delivery/backlog/backlog.h"
 #include "server/delivery/delivery_parts.h"
 #include "server/delivery/store_reader.h"
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {

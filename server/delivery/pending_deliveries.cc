@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/delivery/pending_deliveries.h"
 
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {

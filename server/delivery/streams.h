@@ -11,8 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "server/delivery/delivery_parts.h"
-#include "server/delivery/subscription.h"
-#include "server/delivery/turns.h"
+#include "server/delivery/pace/turns.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/commands.h"
 
 namespace duetime::delivery {

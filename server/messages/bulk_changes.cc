@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/base/check.h"
-#include "server/delivery/dead_letter.h"
+#include "server/delivery/endings/dead_letter.h"
 
 namespace duetime::messages {
 

@@ -31,7 +31,7 @@ START = "storage/rocksdb_start_check.cc"
 STORE = "storage/rocksdb_store.cc"
 CLAIMS = "server/scheduler/scheduler.cc"
 COMMITTER = "server/runtime/committer.cc"
-ENDS = "server/delivery/message_ends.cc"
+ENDS = "server/delivery/endings/message_ends.cc"
 REPLICA = "server/cell/replica.cc"
 JOURNAL = "server/cell/replicated_journal.cc"
 
@@ -68,7 +68,7 @@ FAULTS = [
     ("a deletion that is taken back leaves its record", "server/catalog/topic_deletion.cc",
      "entry->phase = TopicPhase::kLive; state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);",
      "entry->phase = TopicPhase::kLive;", CATALOG, "P1", 150),
-    ("the claim of a page of the backlog stays at its first message", "server/delivery/backlog_reader.cc",
+    ("the claim of a page of the backlog stays at its first message", "server/delivery/backlog/backlog_reader.cc",
      "subscription->claim = std::max(subscription->claim.value_or(item.key), item.key);",
      "subscription->claim = subscription->claim.value_or(item.key);", CONCURRENT, "P3", 150),
     ("a recurrence goes on and is not saved", "server/recurrences/recurrence_engine.cc",
@@ -152,7 +152,7 @@ FAULTS = [
     ("a subscription with streams has no limit in memory", "server/delivery/memory_share.h",
      "if (table_->size() + reserved_ < due_max_) return true;", "if (subscription.served()) return true;",
      "daemon_memory_test", "P6", 120),
-    ("a nack is no failure", "server/delivery/retries.cc",
+    ("a nack is no failure", "server/delivery/endings/retries.cc",
      "pacing_->OnFailure(now, entry.subscription);", "", "daemon_subscriptions_test", "P5", 60),
 
     # ---- Fuzz targets on their corpora and on random bytes

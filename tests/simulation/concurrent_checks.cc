@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/delivery/backlog_place.h"
+#include "server/delivery/backlog/backlog_place.h"
 #include "storage/message_record.h"
 #include "tests/simulation/concurrent_calls.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/delivery/retry_backoff.h"
+#include "server/delivery/endings/retry_backoff.h"
 #include "tests/simulation/concurrent_contract.h"
 
 namespace duetime::simulation {

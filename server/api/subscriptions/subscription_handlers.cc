@@ -15,7 +15,7 @@
 #include "server/api/query_validation.h"
 #include "server/api/subscriptions/subscription_settings.h"
 #include "server/api/validation_error.h"
-#include "server/delivery/backlog_place.h"
+#include "server/delivery/backlog/backlog_place.h"
 #include "server/protocol/commands.h"
 
 namespace duetime::api {

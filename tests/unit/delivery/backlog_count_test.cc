@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/backlog_count.h"
+#include "server/delivery/backlog/backlog_count.h"
 
 #include "gtest/gtest.h"
 

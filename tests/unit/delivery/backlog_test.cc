@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Backlog and BacklogReader: to disk and back.
-#include "server/delivery/backlog.h"
+#include "server/delivery/backlog/backlog.h"
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog_reader.h"
+#include "server/delivery/backlog/backlog_reader.h"
 #include "server/delivery/delivery_records.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/memory_share.h"
-#include "server/delivery/message_ends.h"
-#include "server/delivery/pacing.h"
-#include "server/delivery/retries.h"
-#include "server/delivery/turns.h"
+#include "server/delivery/pace/pacing.h"
+#include "server/delivery/pace/turns.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

@@ -7,14 +7,14 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog.h"
-#include "server/delivery/backlog_reader.h"
-#include "server/delivery/lease_ends.h"
-#include "server/delivery/message_ends.h"
+#include "server/delivery/backlog/backlog.h"
+#include "server/delivery/backlog/backlog_reader.h"
+#include "server/delivery/endings/lease_ends.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/endings/retention.h"
 #include "server/delivery/offers.h"
-#include "server/delivery/retention.h"
-#include "server/delivery/subscription_fill.h"
-#include "server/delivery/subscription_release.h"
+#include "server/delivery/subscriptions/subscription_fill.h"
+#include "server/delivery/subscriptions/subscription_release.h"
 #include "server/protocol/subscription_state.h"
 #include "tests/unit/delivery/delivery_world.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/dead_letter.h"
+#include "server/delivery/endings/dead_letter.h"
 
 #include <cstdint>
 #include <string>

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "server/delivery/assembly.h"
-#include "server/delivery/backlog.h"
+#include "server/delivery/backlog/backlog.h"
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/streams.h"
-#include "server/delivery/subscriptions.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/scheduler/scheduler.h"
 #include "tests/support/shard_parts.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/expiry.h"
+#include "server/delivery/endings/expiry.h"
 
 #include <memory>
 #include <string>

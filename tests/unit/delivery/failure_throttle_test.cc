@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/failure_throttle.h"
+#include "server/delivery/pace/failure_throttle.h"
 
 #include <cstdint>
 #include <random>

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/turns.h"
+#include "server/delivery/pace/turns.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

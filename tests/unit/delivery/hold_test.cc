@@ -11,9 +11,9 @@
 #include "gtest/gtest.h"
 
 #include "server/delivery/delivery_records.h"
-#include "server/delivery/message_status.h"
-#include "server/delivery/subscription_changes.h"
-#include "server/delivery/turns.h"
+#include "server/delivery/endings/message_status.h"
+#include "server/delivery/pace/turns.h"
+#include "server/delivery/subscriptions/subscription_changes.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LeaseEnds: settlements, lease ends and ended streams.
-#include "server/delivery/lease_ends.h"
+#include "server/delivery/endings/lease_ends.h"
 
 #include <cstdint>
 #include <utility>
@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/leases.h"
-#include "server/delivery/retries.h"
 #include "tests/support/settles.h"
 #include "tests/unit/delivery/delivery_world.h"
 

@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/turns.h"
+#include "server/delivery/pace/turns.h"
 
 namespace duetime::delivery {
 namespace {

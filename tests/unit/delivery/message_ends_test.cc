@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MessageEnds, MessageStatus, DeadLetters and Retries: how a message ends, or is tried again.
-#include "server/delivery/message_ends.h"
+#include "server/delivery/endings/message_ends.h"
 
 #include <optional>
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog.h"
-#include "server/delivery/dead_letter.h"
-#include "server/delivery/dead_letters.h"
+#include "server/delivery/backlog/backlog.h"
+#include "server/delivery/endings/dead_letter.h"
+#include "server/delivery/endings/dead_letters.h"
+#include "server/delivery/endings/retries.h"
 #include "server/delivery/leases.h"
-#include "server/delivery/retries.h"
 #include "server/delivery/streams.h"
 #include "tests/unit/delivery/delivery_world.h"
 

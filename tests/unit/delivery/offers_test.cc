@@ -9,9 +9,9 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog_place.h"
+#include "server/delivery/backlog/backlog_place.h"
 #include "server/delivery/delivery_records.h"
-#include "server/delivery/message_ends.h"
+#include "server/delivery/endings/message_ends.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

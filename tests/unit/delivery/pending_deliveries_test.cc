@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/subscription.h"
+#include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {

@@ -6,9 +6,9 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog_reader.h"
-#include "server/delivery/lease_ends.h"
-#include "server/delivery/retention.h"
+#include "server/delivery/backlog/backlog_reader.h"
+#include "server/delivery/endings/lease_ends.h"
+#include "server/delivery/endings/retention.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/retention.h"
+#include "server/delivery/endings/retention.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/backlog.h"
-#include "server/delivery/backlog_place.h"
-#include "server/delivery/subscription_changes.h"
+#include "server/delivery/backlog/backlog.h"
+#include "server/delivery/backlog/backlog_place.h"
+#include "server/delivery/subscriptions/subscription_changes.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/retry_backoff.h"
+#include "server/delivery/endings/retry_backoff.h"
 
 #include <cstdint>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/startup_ramp.h"
+#include "server/delivery/pace/startup_ramp.h"
 
 #include <algorithm>
 #include <cstdint>

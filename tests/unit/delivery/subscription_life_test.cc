@@ -8,10 +8,10 @@
 
 #include "gtest/gtest.h"
 
+#include "server/delivery/endings/message_ends.h"
 #include "server/delivery/leases.h"
-#include "server/delivery/message_ends.h"
-#include "server/delivery/subscription_fill.h"
-#include "server/delivery/subscription_release.h"
+#include "server/delivery/subscriptions/subscription_fill.h"
+#include "server/delivery/subscriptions/subscription_release.h"
 #include "server/protocol/subscription_state.h"
 #include "tests/unit/delivery/delivery_world.h"
 

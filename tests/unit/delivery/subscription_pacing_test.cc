@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/subscription_pacing.h"
+#include "server/delivery/pace/subscription_pacing.h"
 
 #include "gtest/gtest.h"
 

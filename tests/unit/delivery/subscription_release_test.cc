@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SubscriptionChanges and SubscriptionRelease: nothing is left of a deleted subscription.
-#include "server/delivery/subscription_release.h"
+#include "server/delivery/subscriptions/subscription_release.h"
 
 #include <cstdint>
 #include <memory>
@@ -12,10 +12,10 @@
 
 #include "server/delivery/clean_stop.h"
 #include "server/delivery/delivery_timers.h"
-#include "server/delivery/message_ends.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/pace/turns.h"
 #include "server/delivery/streams.h"
-#include "server/delivery/subscription_changes.h"
-#include "server/delivery/turns.h"
+#include "server/delivery/subscriptions/subscription_changes.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {

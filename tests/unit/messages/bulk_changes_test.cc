@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/bulk_changes.h"
 
-#include "server/delivery/dead_letter.h"
+#include "server/delivery/endings/dead_letter.h"
 #include "tests/support/settles.h"
 #include "tests/unit/messages/messages_fixture.h"
 

@@ -2,7 +2,7 @@
 #include "server/messages/bulk_runner.h"
 
 #include "server/base/error.h"
-#include "server/delivery/dead_letter.h"
+#include "server/delivery/endings/dead_letter.h"
 #include "storage/time_units.h"
 #include "tests/unit/messages/messages_fixture.h"
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/endings/dead_letters.h"
+
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/endings/dead_letter.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/store_reader.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using storage::MessageRef;
+using storage::TopicId;
+
+namespace {
+
+// A dead letter takes at least this much of the budget, because a small one is work, too.
+constexpr size_t kLetterBytesMin = 4 << 10;
+
+}  // namespace
+
+DeadLetters::DeadLetters(const DeliveryParts& parts)
+    : writes_(parts.shard.writes),
+      stats_(parts.shard.stats),
+      scheduler_(parts.scheduler),
+      reader_(parts.reader),
+      table_(parts.table),
+      ends_(parts.ends) {
+  DT_CHECK(AllSet(writes_, stats_, scheduler_, reader_, table_, ends_));
+}
+
+TopicId DeadLetters::TargetOf(const Subscription& subscription) {
+  const TopicId own = subscription.state.settings.dead_letter;
+  return own != TopicId{} ? own : subscription.topic->dead_letter;
+}
+
+DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
+                                    absl::string_view text) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
+  DT_CHECK(entry.state != EntryState::kEnding);
+  Subscription* const subscription = entry.subscription;
+  const TopicId target = TargetOf(*subscription);
+  if (target == TopicId{}) {
+    ++stats_->dead_letters_refused;
+    return Made::kNo;
+  }
+  const auto record = reader_->Record(entry.key());
+  if (!record.ok() || !record->has_value()) return Made::kNo;
+  storage::DeadLetterOrigin origin;
+  origin.topic_name = subscription->state.topic_name;
+  origin.subscription_name = subscription->state.name;
+  origin.id = entry.id;
+  origin.attempts = entry.attempts;
+  origin.reason = why;
+  origin.reason_text = text;
+  origin.first_dispatch_ms = entry.dispatch_ms;
+  origin.last_dispatch_ms = entry.last_dispatch_ms;
+  absl::StatusOr<std::string> letter = MakeDeadLetter(**record, target, now.wall_ms, origin);
+  if (absl::IsFailedPrecondition(letter.status())) {
+    ++stats_->dead_letter_hops_refused;
+    ++subscription->dead_letter_hops_refused;
+    return Made::kNoMoreHops;
+  }
+  if (!letter.ok()) return Made::kNo;  // damaged: the message stays where it is
+  const MessageRef ref = Put(now, entry, target, *std::move(letter));
+  table_->Learn(index, **record);
+  ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
+  writes_->Then([this, index, ref, subscription](base::Now, bool accepted) {
+    if (!accepted) return;
+    DT_CHECK((*table_)[index].state == EntryState::kEnding);
+    DT_CHECK((*table_)[index].subscription == subscription);
+    ++stats_->dead_lettered;
+    ++subscription->dead_lettered;
+    ends_->Finish(index);
+    scheduler_->OnPut(ref);
+  });
+  return Made::kYes;
+}
+
+MessageRef DeadLetters::Put(base::Now now, const PendingDelivery& entry, TopicId topic,
+                            std::string letter) {
+  storage::MessageHeader header;
+  DT_CHECK(storage::DecodeMessageHeader(letter, &header).ok());
+  DT_CHECK(header.topic == topic);
+  const MessageRef ref = {
+      .key = scheduler_->NewKey(now, entry.id.slot(), now.wall_ms, /*spread_ms=*/0),
+      .topic = topic,
+      .bytes = static_cast<uint32_t>(letter.size()),
+      .flags = header.flags};
+  bytes_left_ -= std::min(bytes_left_, std::max(letter.size(), kLetterBytesMin));
+  scheduler_->Put(now, ref, std::move(letter));
+  return ref;
+}
+
+}  // namespace duetime::delivery

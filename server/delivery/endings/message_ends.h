@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MessageEnds: settles messages for their subscriptions, and ends them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/endings/endings.h"
+#include "server/delivery/endings/message_status.h"
+#include "server/delivery/store_reader.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+
+// The end of a message for all its subscriptions.
+struct MessageEnd {
+  storage::MessageKey key;
+  // The decoded record, and the size of the encoded one.
+  const storage::MessageRecord* record = nullptr;
+  uint32_t bytes = 0;
+  // Deliveries begun, for the tombstone.
+  uint32_t attempts = 0;
+  storage::EndState how{};
+  bool redelivery_stopped = false;
+  storage::Durability durability = storage::Durability::kSynced;
+};
+
+// A subscription that settles a message writes a progress record. Only the last one ends the
+// message: one batch erases the message and its progress records and writes the tombstone. With one
+// subscription a settlement writes no progress record.
+//
+// An end has two phases. A Begin call adds the records to the open batch and makes the entries
+// ending. The caller calls Finish when the batch is committed, and Finish removes the entries.
+//
+// Guarantees: (1) a message ends once; (2) a message is not erased while a subscription that it is
+// for has not settled it, unless a client cancels or moves it. Cost: O(subscriptions of the topic),
+// and one read if the topic has or had several. Thread safety: confined to the engine thread.
+class MessageEnds {
+ public:
+  explicit MessageEnds(const DeliveryParts& parts);
+
+  // ---- For one subscription
+  //
+  // Settles the entry, which ends the message if its subscription is the last one. After the commit
+  // the caller calls Finish, or DeliveryStates::Remove. REQUIRES: the entry's record was learned.
+  void BeginSettle(base::Now now, EntryIndex index, storage::EndState how,
+                   storage::Durability durability);
+  // Removes the entry and returns its credit. REQUIRES: the entry is in no list.
+  void Finish(EntryIndex index);
+  // Drops the message for the entry's subscription: BeginSettle, and Finish after the commit.
+  // REQUIRES: the entry's record was learned.
+  void Drop(base::Now now, EntryIndex index);
+  // Removes an entry whose message is gone.
+  void DropStale(EntryIndex index);
+
+  // ---- For all subscriptions
+  //
+  // Takes the message from all subscriptions and ends it. The caller calls FinishAll after the
+  // commit.
+  absl::Status BeginEnd(base::Now now, const MessageEnd& end);
+  // Takes the message from all subscriptions, because it moves to another key. The caller calls
+  // FinishAll after the commit.
+  absl::Status BeginMove(const storage::MessageKey& key, const Topic& topic);
+  void FinishAll(const storage::MessageKey& key);
+
+  // True if an end of the message, for one subscription or for all, is not committed yet.
+  bool AnyEnding(const storage::MessageId& id) const;
+  // True if settlements of the message at `key` are not committed yet, and none of them ends it.
+  bool OnlySettling(const storage::MessageKey& key) const;
+  // True if the end of the message at `key` is not committed yet.
+  bool MessageEnding(const storage::MessageKey& key) const;
+
+ private:
+  // The message's progress records if every other subscription has settled it, else nothing. Empty
+  // for a topic with one subscription.
+  std::optional<ProgressRows> RowsIfLast(const storage::MessageKey& key,
+                                         const Subscription& subscription);
+  void SettleForOne(EntryIndex index, storage::EndState how);
+  void EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, storage::EndState how,
+                 storage::Durability durability);
+  // Removes the progress records in the store, and those that are not committed yet.
+  void RemoveProgress(const storage::MessageKey& key, const ProgressRows& rows);
+  // Removes the listing of a message that the subscription does not have in memory.
+  void UnlistUnseen(const storage::MessageKey& key, Subscription* subscription,
+                    const storage::Progress* row);
+
+  scheduler::PendingWrites* const writes_;
+  protocol::ShardStats* const stats_;
+  StoreReader* const reader_;
+  DeliveryRecords* const records_;
+  PendingDeliveries* const table_;
+  Subscriptions* const subscriptions_;
+  Streams* const streams_;
+  DeliveryStates* const states_;
+  Backlog* const backlog_;
+  MessageStatus* const status_;
+  Endings endings_;
+};
+
+}  // namespace duetime::delivery

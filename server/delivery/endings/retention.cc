@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/endings/retention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog/backlog_place.h"
+#include "server/delivery/backlog/backlog_reader.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/endings/dead_letters.h"
+#include "server/delivery/endings/message_ends.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions/subscription_fill.h"
+#include "server/delivery/subscriptions/subscriptions.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogRef;
+using storage::MessageKey;
+
+namespace {
+
+// The messages that one step drops, and counts, for one subscription: about a millisecond.
+constexpr storage::ScanLimit kRetainedPage{.entries = 200, .bytes = 1 << 20};
+constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
+// The subscriptions that one step visits, with at most one page each. The others are visited a
+// period later.
+constexpr size_t kCheckedPerStep = 100;
+// The subscriptions that may drop a full page in one step.
+constexpr size_t kFullPagesPerStep = 4;
+// A backlog is counted again after this many drops, but not before there are as many drops as
+// listed messages. So the count costs about one read for each dropped message.
+constexpr size_t kRecountAfter = 1000;
+
+}  // namespace
+
+Retention::Retention(const DeliveryParts& parts)
+    : shards_(parts.shard.store->shard_count()),
+      key_locks_(parts.shard.key_locks),
+      reader_(parts.reader),
+      table_(parts.table),
+      memory_(parts.memory),
+      subscriptions_(parts.subscriptions),
+      states_(parts.states),
+      ends_(parts.ends),
+      dead_letters_(parts.dead_letters),
+      backlog_reader_(parts.backlog_reader),
+      fill_(parts.fill) {
+  DT_CHECK_GT(shards_, 0u);
+  DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
+  DT_CHECK(AllSet(states_, ends_, dead_letters_, backlog_reader_, fill_));
+}
+
+bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {
+  const uint64_t retention_ms = entry.subscription->state.settings.retention_ms;
+  return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;
+}
+
+bool Retention::TooMany(const Subscription& subscription) const {
+  const uint64_t max = subscription.state.settings.retention_max_messages;
+  return max > 0 &&
+         subscription.ready.count + subscription.listed.count() > (max + shards_ - 1) / shards_;
+}
+
+bool Retention::GiveUp(base::Now now, EntryIndex index) {
+  DT_CHECK((*table_)[index].seen);
+  DT_CHECK((*table_)[index].state != EntryState::kEnding);
+  Subscription* const subscription = (*table_)[index].subscription;
+  DT_CHECK(subscription->retains());
+  if (subscription->state.settings.retention_policy == protocol::RetentionPolicy::kDeadLetter) {
+    return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "") ==
+           DeadLetters::Made::kYes;
+  }
+  ++subscription->dropped;
+  ends_->Drop(now, index);
+  return true;
+}
+
+bool Retention::Step(base::Now now) {
+  std::deque<Subscription*>& retaining = subscriptions_->retaining();
+  bool counted = false;
+  size_t full = 0;
+  for (size_t i = std::min(retaining.size(), kCheckedPerStep); i > 0 && full < kFullPagesPerStep;
+       --i) {
+    Subscription* const subscription = retaining.front();
+    retaining.pop_front();
+    retaining.push_back(subscription);
+    DT_CHECK(!subscription->state.deleting);
+    if (subscription->topic->held) continue;
+    if (!counted && subscription->bounded() && !subscription->listed.known()) {
+      counted = CountListed(subscription);
+    }
+    if (GiveUpReady(now, subscription) || GiveUpListed(now, subscription)) ++full;
+  }
+  return counted || full > 0;
+}
+
+bool Retention::CountListed(Subscription* subscription) {
+  BacklogCount& listed = subscription->listed;
+  DT_CHECK(!listed.known());
+  // While messages move between memory and disk, a count could take one twice, or miss one.
+  if (subscription->filling) return false;
+  if (listed.cursor() == MessageKey{} &&
+      (subscription->reading || subscription->spills_in_flight > listed.arriving())) {
+    return false;
+  }
+  subscription->given_up = 0;
+  if (!subscription->backlog.any()) {
+    listed.Clear();
+    return false;
+  }
+  const MessageKey from = std::max(listed.cursor(), subscription->backlog.first());
+  const auto page = reader_->BacklogPage(subscription->state.id, from, kCountedPage);
+  if (!page.ok()) return false;
+  if (page->items.empty()) {
+    if (page->next.has_value()) {
+      listed.Walked(0, *page->next);
+      return true;
+    }
+    listed.Finish();
+    return false;
+  }
+  // A listing that is not committed yet is counted at its commit. A listing that a command is
+  // removing is not counted.
+  const auto only_there = [this, subscription](const BacklogRef& item) {
+    const EntryIndex index = table_->Find(item.key.id, subscription);
+    return (index == kNoEntry || (*table_)[index].place() != item.key) &&
+           !subscription->listed.IsArriving(item.key.id) && !key_locks_->Held(item.key.id);
+  };
+  const auto found = std::count_if(page->items.begin(), page->items.end(), only_there);
+  listed.Walked(static_cast<size_t>(found), After(page->items.back().key));
+  return true;
+}
+
+bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
+  for (size_t i = 0; i < kRetainedPage.entries && dead_letters_->has_budget(); ++i) {
+    const EntryIndex index = subscription->ready.head;
+    if (index == kNoEntry) return false;
+    const PendingDelivery& entry = (*table_)[index];
+    DT_CHECK(entry.state == EntryState::kReady);
+    if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
+    if (key_locks_->Held(entry.id) || ends_->MessageEnding(entry.key())) return false;
+    const auto record = reader_->Record(entry.key());
+    if (!record.ok() && !storage::IsDamage(record.status())) return false;
+    // The record of a damaged message stays, and the subscription forgets it.
+    if (!record.ok() || !record->has_value()) {
+      ends_->DropStale(index);
+      continue;
+    }
+    table_->Learn(index, **record);
+    if (!GiveUp(now, index)) return false;
+  }
+  return true;
+}
+
+bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
+  // A walk that stops early begins again at the front, at the next visit.
+  const MessageKey cursor = std::exchange(subscription->retention_cursor, MessageKey{});
+  const storage::ScanLimit limit{
+      .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
+      .bytes = kRetainedPage.bytes};
+  if (!subscription->backlog.any() || subscription->reading || limit.entries == 0) return false;
+  const uint64_t retention_ms = subscription->state.settings.retention_ms;
+  // If only the number is bounded and it is not exceeded, no page has to be read.
+  if (retention_ms == 0 && !TooMany(*subscription)) return false;
+  // While the subscription is behind, the walk itself moves the backlog's first place, and a
+  // message that was listed since the last visit may lie before the cursor. The rest of an ordering
+  // key before that place stays there.
+  const MessageKey first = subscription->backlog.first();
+  const bool moves = subscription->backlog.behind() && first == subscription->backlog.cursor();
+  const MessageKey from = moves ? first : std::max(cursor, first);
+  const auto page = reader_->BacklogPage(subscription->state.id, from, limit);
+  if (!page.ok()) return false;
+  if (page->damaged) fill_->OnDamage(now, subscription);
+  for (const BacklogRef& item : page->items) {
+    const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
+    // Ready messages are older, so they are dropped first.
+    const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
+    if (!too_old && !too_many) return false;
+    if (!dead_letters_->has_budget()) {
+      subscription->retention_cursor = item.key;
+      return true;
+    }
+    if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+    // A listed message that is also in memory stays.
+    if (table_->Find(item.key.id, subscription) == kNoEntry) {
+      if (!GiveUpOneListed(now, item, subscription)) return false;
+      if (too_many) ++subscription->given_up;
+    }
+    if (moves) subscription->backlog.Advance(After(item.key));
+  }
+  RecountIfMany(subscription);
+  if (page->items.size() < limit.entries) return false;
+  // Without the cursor, a subscription that is parked would get the same page again.
+  subscription->retention_cursor = After(page->items.back().key);
+  return true;
+}
+
+bool Retention::GiveUpOneListed(base::Now now, const BacklogRef& item, Subscription* subscription) {
+  const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
+  if (!reader_->ok()) return false;
+  if (index != kNoEntry && !GiveUp(now, index)) {
+    states_->Remove(index);
+    return false;
+  }
+  subscription->listed.Taken(item.key);
+  return true;
+}
+
+void Retention::RecountIfMany(Subscription* subscription) {
+  if (subscription->given_up < kRecountAfter) return;
+  if (subscription->given_up >= subscription->listed.count()) subscription->listed.Forget();
+}
+
+}  // namespace duetime::delivery
