@@ -11,15 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "client/cli/colour.h"
 #include "client/cli/command.h"
-#include "client/cli/commands.h"
-#include "client/cli/connection.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/connection/connection.h"
 #include "client/cli/console/console.h"
-#include "client/cli/guide.h"
+#include "client/cli/help/guide.h"
+#include "client/cli/help/suggest.h"
 #include "client/cli/options.h"
 #include "client/cli/show.h"
-#include "client/cli/suggest.h"
+#include "client/cli/terminal/colour.h"
 
 namespace duetime::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/cli/commands.h"
+#include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"

@@ -11,8 +11,8 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
-#include "client/cli/colour.h"
-#include "client/cli/connection_error.h"
+#include "client/cli/connection/connection_error.h"
+#include "client/cli/terminal/colour.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"

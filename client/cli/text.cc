@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
-#include "client/cli/colour.h"
+#include "client/cli/terminal/colour.h"
 
 namespace duetime::cli {
 namespace {

@@ -76,7 +76,7 @@ LIBRARIES = [
       "tests/"]),
     (r"prometheus/", "metrics are exposed by server/metrics", ["server/metrics/", "tests/"]),
     (r"toml\+\+", "TOML files are read by server/config, server/access and the token file of client/cli",
-     ["server/access/", "server/config/", "client/cli/token_file.cc", "tests/"]),
+     ["server/access/", "server/config/", "client/cli/connection/token_file.cc", "tests/"]),
     (r"CLI/", "command lines are read by server/config and client/cli", ["server/config/", "client/cli/", "tests/"]),
     (r"librdkafka/", "Kafka is spoken by server/kafka: use cell::Log", ["server/kafka/", "tests/cells/", "tests/unit/kafka/"]),
     (r"httplib", "HTTP is spoken by the console only", ["client/cli/console/"]),

@@ -20,7 +20,7 @@
 #include "client/cli/console/console_address.h"
 #include "client/cli/console/site.h"
 #include "client/cli/show.h"
-#include "client/cli/signals.h"
+#include "client/cli/terminal/signals.h"
 #include "client/cpp/channel.h"
 #include "server/base/listen_sockets.h"
 

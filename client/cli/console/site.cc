@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "client/cli/connection.h"
+#include "client/cli/connection/connection.h"
 #include "client/cli/console/connection_limits.h"
 #include "client/cli/console/http_error.h"
 #include "client/cli/json.h"

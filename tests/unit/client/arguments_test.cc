@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/commands.h"
+#include "client/cli/commands/commands.h"
 #include "client/cpp/convert.h"
 #include "tests/unit/client/command_line.h"
 #include "tests/unit/client/proto_text.h"

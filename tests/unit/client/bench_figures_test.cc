@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/bench_figures.h"
+#include "client/cli/commands/bench_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

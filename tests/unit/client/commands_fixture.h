@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "client/cli/commands.h"
+#include "client/cli/commands/commands.h"
 #include "tests/unit/client/command_line.h"
 #include "tests/unit/client/fake_server.h"
 #include "tests/unit/client/proto_text.h"

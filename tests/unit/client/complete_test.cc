@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What can stand at the end of a command line, without a server.
-#include "client/cli/complete.h"
+#include "client/cli/help/complete.h"
 
 #include <gmock/gmock.h>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a command finds its server, contexts, and what the tool says about lines with mistyped words.
-#include "client/cli/connection.h"
+#include "client/cli/connection/connection.h"
 
 #include <filesystem>
 #include <fstream>
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/commands.h"
-#include "client/cli/connection_error.h"
-#include "client/cli/suggest.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/connection/connection_error.h"
+#include "client/cli/help/suggest.h"
 #include "tests/support/temp_directory.h"
 #include "tests/unit/client/command_line.h"
 

@@ -20,7 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
-#include "client/cli/connection.h"
+#include "client/cli/connection/connection.h"
 #include "server/config/load.h"
 #include "tests/support/paths.h"
 #include "tests/unit/client/command_line.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The checks of `duetime doctor`, each with good and bad facts, and the command itself.
-#include "client/cli/findings.h"
+#include "client/cli/commands/findings.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,7 @@
 #include <sys/timex.h>
 #include <vector>
 
-#include "client/cli/host_facts.h"
+#include "client/cli/commands/host_facts.h"
 #include "client/cpp/convert.h"
 #include "tests/support/temp_directory.h"
 #include "tests/unit/client/commands_fixture.h"

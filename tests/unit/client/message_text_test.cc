@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/commands.h"
+#include "client/cli/commands/commands.h"
 #include "tests/unit/client/proto_text.h"
 
 namespace duetime::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/top_screen.h"
+#include "client/cli/commands/top_screen.h"
 
 #include <algorithm>
 #include <gmock/gmock.h>
