@@ -70,6 +70,7 @@ CASES = [
      {"tests/unit/CMakeLists.txt": "f(a_test.cc)", "tests/unit/a_test.cc": ""}),
     ("unbuilt", {"tests/CMakeLists.txt": "foreach(n IN ITEMS b)\nf(unit/${n}_test.cc)", "tests/unit/a_test.cc": ""},
      {"tests/CMakeLists.txt": "foreach(n IN ITEMS a)\nf(unit/${n}_test.cc)", "tests/unit/a_test.cc": ""}),
+    ("crowd", {f"client/x{i}.h": HEADER for i in range(61)}, {f"client/x{i}.h": HEADER for i in range(60)}),
     ("length", source("client/x.cc", "\n" * 600), source("client/x.cc", "\n" * 590)),
     ("length", source("server/daemon/main.cc", "\n" * 100), source("server/daemon/main.cc", "\n" * 90)),
     ("columns", source("client/x.cc", "int x = " + "1 + " * 25 + "1;"), source("client/x.cc", "int x = 1;")),

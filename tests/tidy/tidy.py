@@ -11,6 +11,7 @@ A rule is a function from a Tree to findings. What differs by place stands in th
 file an allowance, add its path to the table and be ready to defend it in review. Standard library only.
 """
 
+import collections
 import concurrent.futures
 import os
 import re
@@ -170,6 +171,9 @@ TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLi
              "ARCHITECTURE.md", "CHANGELOG.md", "CMakePresets.json", "LICENSE"}
 FOLDERS_BANNED = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "handler", "handlers"}
 
+FOLDER_SOURCES_MAX = 60
+# The storage is to become several rooms.
+FOLDER_SOURCES_ALLOWED = {"storage": 94}
 LINES_MAX = 600
 MAIN_LINES_MAX = 100
 COLUMNS_MAX = 100
@@ -352,6 +356,16 @@ def built(tree: Tree) -> Iterator[Finding]:
             if not any((match := pattern.fullmatch(path)) and set(match.groups()) <= words
                        for pattern, words in patterns):
                 yield Finding(path, 1, "unbuilt", "name it in the CMakeLists.txt of its folder, or remove it")
+
+
+@rule
+def crowd(tree: Tree) -> Iterator[Finding]:
+    sources = [path for path in tree.files if path.endswith(SOURCES) and path.startswith(OURS)]
+    folders = collections.Counter(os.path.dirname(path) for path in sources)
+    for folder, count in sorted(folders.items()):
+        limit = FOLDER_SOURCES_ALLOWED.get(folder, FOLDER_SOURCES_MAX)
+        if count > limit:
+            yield Finding(folder, 1, "crowd", f"{count} sources, at most {limit}: divide the folder by purpose")
 
 
 @rule
