@@ -99,6 +99,24 @@ TEST_F(LeaseEndsTest, ADeadLetterThatCannotBeReadHasNoAnswer) {
   EXPECT_NE(p_.leases->Find(token), kNoEntry);
 }
 
+TEST_F(LeaseEndsTest, TheSettlementsOfALeaseKeepTheirOrder) {
+  const LeaseToken token = Lease(Attach(one_));
+  const auto one = [&](SettleAction action) {
+    return protocol::Settlement{.token = token, .action = action, .ms = 0};
+  };
+  p_.lease_ends->Settle(now_, {.stream = kStream,
+                               .begun = {token},
+                               .settlements = {one(SettleAction::kExtend), one(SettleAction::kNack),
+                                               one(SettleAction::kAck)}});
+  Commit();
+  const SettleReply reply = Answers();
+  EXPECT_EQ(reply.begun, std::vector<LeaseToken>{token});
+  EXPECT_EQ(reply.extended, std::vector<LeaseToken>{token});
+  EXPECT_EQ(reply.settled, std::vector<LeaseToken>{token});
+  EXPECT_EQ(reply.refused.size(), 1u) << "the ack, of a lease that has ended";
+  EXPECT_EQ(stats_.nacked, 1u);
+}
+
 TEST_F(LeaseEndsTest, ANackIsAnsweredAfterItsCommitAndAnExtensionAtOnce) {
   Stream* const stream = Attach(one_);
   const LeaseToken nacked = Lease(stream);

@@ -288,6 +288,29 @@ TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
   }
 }
 
+// No dead-letter topic is known to the shards, and the request names no topic.
+TEST_F(PullTest, OneSettleMakesDeadLettersOfSeveralTopics) {
+  shards_ = 2;
+  Start();
+  v1::SettleRequest settle;
+  for (const char* topic : {"t", "u", "v"}) {
+    for (int i = 0; i < 4; ++i) MustSchedule(NewMessage(topic, "x"));
+    for (int left = 4; left > 0 && !HasFailure();) {
+      for (const v1::Delivery& delivery : MustPull(Request(topic, 4, 10))) {
+        v1::Settlement* const letter = test::AddSettlement(delivery.lease_token(), &settle);
+        letter->mutable_dead_letter()->set_reason(topic);
+        --left;
+      }
+    }
+  }
+  const v1::SettleResponse settled = MustSettle(settle);
+  EXPECT_EQ(settled.settled_size(), 12);
+  EXPECT_EQ(settled.refused_size(), 0);
+  const std::vector<v1::Delivery> letters = MustPull(Request("u.dlq", 1, 10));
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].dead_letter().reason_text(), "u");
+}
+
 // The catalog cannot write the dead-letter topic, and after that no shard answers the settlement.
 TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   Start();
