@@ -33,6 +33,7 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Supplier;
 
@@ -132,8 +133,8 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #schedule(NewMessage, Repeat)}. */
   public CompletableFuture<ScheduleResponse> scheduleAsync(NewMessage message, Repeat repeat) {
-    return caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), repeat != Repeat.NEVER, Duration.ZERO,
-        (answer, tries) -> answer);
+    return begin(() -> caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), repeat != Repeat.NEVER,
+        Duration.ZERO, (answer, tries) -> answer));
   }
 
   /** Schedules messages with one call. As {@code scheduleBatch(messages, Repeat.SAFELY)}. */
@@ -151,13 +152,15 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #scheduleBatch(List, Repeat)}. */
   public CompletableFuture<List<ItemResult<ScheduleResponse>>> scheduleBatchAsync(List<NewMessage> messages, Repeat repeat) {
-    ScheduleBatchRequest.Builder request = ScheduleBatchRequest.newBuilder();
-    for (NewMessage message : messages) request.addMessages(named(message.toProto(), repeat));
-    return caller.call(MessagesGrpc.getScheduleBatchMethod(), request.build(), repeat != Repeat.NEVER, Duration.ZERO,
-        (ScheduleBatchResponse answer, int tries) -> {
-          checkCount(answer.getResultsCount(), messages.size());
-          return answer.getResultsList().stream().map(DuetimeClient::resultOf).toList();
-        });
+    return begin(() -> {
+      ScheduleBatchRequest.Builder request = ScheduleBatchRequest.newBuilder();
+      for (NewMessage message : messages) request.addMessages(named(message.toProto(), repeat));
+      return caller.call(MessagesGrpc.getScheduleBatchMethod(), request.build(), repeat != Repeat.NEVER, Duration.ZERO,
+          (ScheduleBatchResponse answer, int tries) -> {
+            checkCount(answer.getResultsCount(), messages.size());
+            return answer.getResultsList().stream().map(DuetimeClient::resultOf).toList();
+          });
+    });
   }
 
   /** Opens a stream to schedule many messages, with {@link ScheduleStream.Options#DEFAULT}. */
@@ -185,8 +188,8 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #cancel(Target, boolean)}. */
   public CompletableFuture<CancelResult> cancelAsync(Target target, boolean stopRedelivery) {
-    return caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), true,
-        Duration.ZERO, (CancelResponse answer, int tries) -> new CancelResult(answer, tries > 1));
+    return begin(() -> caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), true,
+        Duration.ZERO, (CancelResponse answer, int tries) -> new CancelResult(answer, tries > 1)));
   }
 
   /** Cancels messages with one call. Returns one result per target, in order. */
@@ -196,19 +199,21 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #cancelBatch(List, boolean)}. */
   public CompletableFuture<List<ItemResult<CancelResult>>> cancelBatchAsync(List<Target> targets, boolean stopRedelivery) {
-    CancelBatchRequest.Builder request = CancelBatchRequest.newBuilder();
-    for (Target target : targets) request.addCancels(cancelRequest(target, stopRedelivery));
-    return caller.call(MessagesGrpc.getCancelBatchMethod(), request.build(), true, Duration.ZERO,
-        (CancelBatchResponse answer, int tries) -> {
-          checkCount(answer.getResultsCount(), targets.size());
-          List<ItemResult<CancelResult>> results = new ArrayList<>(targets.size());
-          for (io.github.duetime.v1.CancelResult result : answer.getResultsList()) {
-            results.add(result.hasCancel()
-                ? ItemResult.of(new CancelResult(result.getCancel(), tries > 1))
-                : ItemResult.failed(DuetimeException.of(result.getError())));
-          }
-          return List.copyOf(results);
-        });
+    return begin(() -> {
+      CancelBatchRequest.Builder request = CancelBatchRequest.newBuilder();
+      for (Target target : targets) request.addCancels(cancelRequest(target, stopRedelivery));
+      return caller.call(MessagesGrpc.getCancelBatchMethod(), request.build(), true, Duration.ZERO,
+          (CancelBatchResponse answer, int tries) -> {
+            checkCount(answer.getResultsCount(), targets.size());
+            List<ItemResult<CancelResult>> results = new ArrayList<>(targets.size());
+            for (io.github.duetime.v1.CancelResult result : answer.getResultsList()) {
+              results.add(result.hasCancel()
+                  ? ItemResult.of(new CancelResult(result.getCancel(), tries > 1))
+                  : ItemResult.failed(DuetimeException.of(result.getError())));
+            }
+            return List.copyOf(results);
+          });
+    });
   }
 
   /** Moves a pending message. Any outcome is a result, as with cancel. */
@@ -226,10 +231,12 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #reschedule(Target, When, String)}; an empty etag stands for any. */
   public CompletableFuture<RescheduleResponse> rescheduleAsync(Target target, When when, String etag) {
-    RescheduleRequest.Builder request = RescheduleRequest.newBuilder().setEtag(etag);
-    Requests.fill(target, request::setMessageId, request::setKey);
-    Requests.fill(when, request::setDelay, request::setDeliverTime, request::setCivilTime);
-    return plain(MessagesGrpc.getRescheduleMethod(), request.build());
+    return begin(() -> {
+      RescheduleRequest.Builder request = RescheduleRequest.newBuilder().setEtag(etag);
+      Requests.fill(target, request::setMessageId, request::setKey);
+      Requests.fill(when, request::setDelay, request::setDeliverTime, request::setCivilTime);
+      return plain(MessagesGrpc.getRescheduleMethod(), request.build());
+    });
   }
 
   /** Returns a pending message and its state in each subscription, or the record of an ended message; without payload. */
@@ -244,9 +251,11 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #get(Target, MessageView)}. */
   public CompletableFuture<GetResponse> getAsync(Target target, MessageView view) {
-    GetRequest.Builder request = GetRequest.newBuilder().setView(view);
-    Requests.fill(target, request::setMessageId, request::setKey);
-    return plain(MessagesGrpc.getGetMethod(), request.build());
+    return begin(() -> {
+      GetRequest.Builder request = GetRequest.newBuilder().setView(view);
+      Requests.fill(target, request::setMessageId, request::setKey);
+      return plain(MessagesGrpc.getGetMethod(), request.build());
+    });
   }
 
   /** Returns the history of a message and the causes of its lateness. */
@@ -256,9 +265,11 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #explain(Target)}. */
   public CompletableFuture<ExplainResponse> explainAsync(Target target) {
-    ExplainRequest.Builder request = ExplainRequest.newBuilder();
-    Requests.fill(target, request::setMessageId, request::setKey);
-    return plain(MessagesGrpc.getExplainMethod(), request.build());
+    return begin(() -> {
+      ExplainRequest.Builder request = ExplainRequest.newBuilder();
+      Requests.fill(target, request::setMessageId, request::setKey);
+      return plain(MessagesGrpc.getExplainMethod(), request.build());
+    });
   }
 
   /** Lists the pending messages of a topic, without payloads. */
@@ -288,9 +299,11 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #pull(PullRequest)}. */
   public CompletableFuture<PullResponse> pullAsync(PullRequest request) {
-    Duration wait = Times.clamp(Times.fromProto(request.getWait()), Duration.ZERO, Times.MAX);
-    Caller over = wait.isZero() ? caller : callerOfPulls();
-    return over.call(MessagesGrpc.getPullMethod(), request, true, wait, (answer, tries) -> answer);
+    return begin(() -> {
+      Duration wait = Times.clamp(Times.fromProto(request.getWait()), Duration.ZERO, Times.MAX);
+      Caller over = wait.isZero() ? caller : callerOfPulls();
+      return over.call(MessagesGrpc.getPullMethod(), request, true, wait, (answer, tries) -> answer);
+    });
   }
 
   /**
@@ -303,8 +316,8 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #settle(SettleRequest)}. */
   public CompletableFuture<SettleResult> settleAsync(SettleRequest request) {
-    return caller.call(MessagesGrpc.getSettleMethod(), request, true, Duration.ZERO,
-        (SettleResponse answer, int tries) -> new SettleResult(answer, tries > 1));
+    return begin(() -> caller.call(MessagesGrpc.getSettleMethod(), Objects.requireNonNull(request), true, Duration.ZERO,
+        (SettleResponse answer, int tries) -> new SettleResult(answer, tries > 1)));
   }
 
   /** Returns a builder of a subscriber of this topic, on a connection of its own to the server of this client. */
@@ -319,6 +332,18 @@ public final class DuetimeClient implements AutoCloseable {
   }
 
   // ---- Requests and results
+
+  /** Starts a call. What its arguments throw is the error of the call, as every other error is. */
+  private static <T> CompletableFuture<T> begin(Supplier<CompletableFuture<T>> call) {
+    try {
+      return call.get();
+    } catch (DuetimeException e) {
+      return CompletableFuture.failedFuture(e);
+    } catch (RuntimeException e) {
+      return CompletableFuture.failedFuture(
+          DuetimeException.of(Status.Code.INVALID_ARGUMENT, "an argument of the call is not valid: " + e, e));
+    }
+  }
 
   private <Q extends com.google.protobuf.Message, A> CompletableFuture<A> plain(MethodDescriptor<Q, A> method, Q request) {
     return caller.call(method, request, true, Duration.ZERO, (answer, tries) -> answer);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,7 +13,9 @@ import com.google.rpc.BadRequest;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
 import io.github.duetime.v1.Failure;
+import io.github.duetime.v1.MessageView;
 import io.github.duetime.v1.MessagesGrpc;
+import io.github.duetime.v1.PullRequest;
 import io.github.duetime.v1.RescheduleRequest;
 import io.github.duetime.v1.RescheduleResponse;
 import io.github.duetime.v1.ScheduleBatchRequest;
@@ -26,15 +30,19 @@ import io.grpc.inprocess.InProcessServerBuilder;
 import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -222,6 +230,34 @@ class DuetimeClientTest {
     assertThrows(DuetimeException.NotFound.class, () -> results.get(1).get());
     assertEquals("TOPIC_NOT_FOUND", results.get(1).error().orElseThrow().reason());
     assertThrows(DuetimeException.class, () -> client.scheduleBatch(List.of(MESSAGE)), "2 results for 1 item");
+  }
+
+  @Test
+  void aBadArgumentIsTheErrorOfTheFuture() {
+    Target nameless = Target.id(null);
+    PullRequest tooLong = PullRequest.newBuilder()
+        .setWait(com.google.protobuf.Duration.newBuilder().setSeconds(Long.MAX_VALUE).setNanos(1_000_000_000)).build();
+    Map<String, Supplier<CompletableFuture<?>>> calls = Map.of(
+        "schedule", () -> client.scheduleAsync(null),
+        "scheduleBatch", () -> client.scheduleBatchAsync(Collections.singletonList(null), Repeat.SAFELY),
+        "cancel", () -> client.cancelAsync(nameless, false),
+        "cancelBatch", () -> client.cancelBatchAsync(List.of(nameless), false),
+        "reschedule", () -> client.rescheduleAsync(Target.id("x"), When.after(null), ""),
+        "get", () -> client.getAsync(Target.id("x"), MessageView.UNRECOGNIZED),
+        "explain", () -> client.explainAsync(nameless),
+        "pull", () -> client.pullAsync(tooLong),
+        "settle", () -> client.settleAsync(null));
+    calls.forEach((call, start) -> {
+      CompletableFuture<?> future = assertDoesNotThrow(start::get, call);
+      Throwable error = assertThrows(ExecutionException.class, () -> future.get(5, TimeUnit.SECONDS), call).getCause();
+      assertInstanceOf(DuetimeException.InvalidArgument.class, error, call);
+    });
+    // Each of these methods is in the table.
+    Set<String> names = new HashSet<>();
+    for (Method method : DuetimeClient.class.getMethods()) {
+      if (method.getName().endsWith("Async")) names.add(method.getName().replace("Async", ""));
+    }
+    assertEquals(names, calls.keySet());
   }
 
   @Test
