@@ -53,7 +53,17 @@ struct Answers {
   }
 };
 
-// Asks all cells at once. `request` outlives the wait.
+// The request for a cell: one for all of them, or one for each.
+template <typename Request>
+const Request& RequestFor(size_t, const Request& request) {
+  return request;
+}
+template <typename Request>
+const Request& RequestFor(size_t cell, const std::vector<Request>& requests) {
+  return requests[cell];
+}
+
+// Asks all cells at once. `request` outlives the wait, and may be a vector with one for each cell.
 template <typename Response, typename Request>
 Co<Answers<Response>> AskAll(GatewayWorker& worker, const Passed& passed, const Request& request) {
   const size_t cells = worker.map().size();
@@ -61,7 +71,8 @@ Co<Answers<Response>> AskAll(GatewayWorker& worker, const Passed& passed, const 
   answers.responses.resize(cells);
   std::vector<std::unique_ptr<CellCall>> calls;
   for (size_t i = 0; i < cells; ++i) {
-    calls.push_back(std::make_unique<CellCall>(&worker, i, passed, request, &answers.responses[i]));
+    calls.push_back(std::make_unique<CellCall>(&worker, i, passed, RequestFor(i, request),
+                                               &answers.responses[i]));
   }
   for (const auto& owned : calls) {
     CellCall& call = *owned;

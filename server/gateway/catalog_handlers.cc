@@ -131,12 +131,16 @@ Co<absl::Status> Forecast(GatewayWorker& worker, const Passed& passed, v1::Forec
 
 Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
                            v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
-  if (request.dry_run()) co_return co_await AskAndAdd(worker, passed, request, response);
-  if (request.name().empty()) request.set_name(client::RandomId().Next());
-  request.set_starting(true);
+  if (!request.dry_run()) {
+    if (request.name().empty()) request.set_name(client::RandomId().Next());
+    request.set_starting(true);
+  }
+  auto requests = RequestsOfCells(worker.map(), request);
+  if (!requests.ok()) co_return requests.status();
+  if (request.dry_run()) co_return co_await AskAndAdd(worker, passed, *requests, response);
   // Alone in the first cell, whose operations are those of a list. A cell without the topic has
   // nothing to do.
-  absl::Status status = co_await Ask(worker, passed, 0, request, response);
+  absl::Status status = co_await Ask(worker, passed, 0, requests->front(), response);
   if (!status.ok() && !absl::IsNotFound(status)) co_return status;
   // A stopped operation must not run in the cells that its start did not reach.
   const bool stopped = response->operation().state() == v1::Operation::STATE_STOPPED;
@@ -149,10 +153,10 @@ Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
     if (status.ok()) response->mutable_operation()->Swap(cancelled.mutable_operation());
     co_return status;
   }
-  const auto started = co_await AskAll<v1::StartBulkResponse>(worker, passed, request);
+  const auto started = co_await AskAll<v1::StartBulkResponse>(worker, passed, *requests);
   if (status = started.Status(worker.map()); !status.ok()) co_return status;
-  request.set_starting(false);
-  co_return co_await AskAndAdd(worker, passed, request, response);
+  for (v1::StartBulkRequest& one : *requests) one.set_starting(false);
+  co_return co_await AskAndAdd(worker, passed, *requests, response);
 }
 
 Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,

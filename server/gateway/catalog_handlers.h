@@ -15,6 +15,7 @@
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 #include "server/gateway/ask.h"
+#include "server/gateway/one_message.h"
 #include "server/gateway/sums.h"
 
 namespace duetime::gateway {
@@ -52,6 +53,25 @@ void NameMissing(const CellMap& map, Answers<Response>* answers) {
   for (std::string& cell : cells) starting->add_missing_places(std::move(cell));
 }
 
+// Gives the answers about an operation on one message the filter that the client gave.
+template <typename Response>
+void RestoreFilters(const CellMap& map, Answers<Response>* answers) {
+  const v1::BulkFilter* own = nullptr;
+  std::vector<v1::BulkFilter*> others;
+  for (size_t i = 0; i < answers->statuses.size(); ++i) {
+    if (!answers->statuses[i].ok()) continue;
+    v1::BulkFilter* const filter = answers->responses[i].mutable_operation()->mutable_filter();
+    if (RestoreFilter(map, i, filter)) {
+      others.push_back(filter);
+    } else {
+      own = filter;
+    }
+  }
+  for (v1::BulkFilter* other : others) {
+    if (own != nullptr) *other = *own;
+  }
+}
+
 // Sends a request to all cells. The response is that of the first cell with OK, with the counts of
 // the others added.
 template <typename Request, typename Response>
@@ -61,6 +81,7 @@ Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request&
   if (absl::Status status = answers.Status(worker.map()); !status.ok()) co_return status;
   if constexpr (requires(Response all) { all.mutable_operation()->missing_places(); }) {
     NameMissing(worker.map(), &answers);
+    RestoreFilters(worker.map(), &answers);
   }
   bool first = true;
   for (size_t cell = 0; cell < answers.statuses.size(); ++cell) {

@@ -29,6 +29,10 @@ class BulkChanges {
   BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
               MessageFinder* finder, MessageLocks* locks, KeyIndex* index, MessageChanges* changes);
 
+  // Finds and examines the message. False if it is not pending or is damaged.
+  absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
+                                   FoundMessage* found);
+
   // Cancels a message. With `stop_redelivery`, also cancels a message that a subscriber has or may
   // have.
   absl::StatusOr<bool> Cancel(base::Now now, const storage::MessageId& id, bool stop_redelivery);
@@ -50,9 +54,6 @@ class BulkChanges {
   absl::StatusOr<bool> OriginKeyInFlight(base::Now now, const storage::MessageRecord& letter);
 
  private:
-  // Finds and examines the message. False if it is not pending or is damaged.
-  absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
-                                   FoundMessage* found);
   // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
   // entry of the key. The entry has no id if the key leads nowhere, and no content if the content
   // is not that of the origin. False if damage hides the answer.

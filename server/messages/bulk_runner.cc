@@ -59,6 +59,16 @@ absl::Status OperationLimitError(size_t limit) {
                           .retry_after_ms = 60'000});
 }
 
+// Whether the operation is to decide this message.
+bool Selects(const protocol::Operation& operation, const MessageId& id,
+             const storage::MessageRecord& head) {
+  const bool accepted_later = operation.start == MessageId{}
+                                  ? head.header.accept_ms > operation.create_ms
+                                  : id >= operation.start;
+  return head.header.topic == operation.spec.topic && !accepted_later &&
+         head.update_ms <= operation.create_ms && operation.spec.filter.Matches(id, head);
+}
+
 }  // namespace
 
 BulkRunner::BulkRunner(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
@@ -239,6 +249,7 @@ absl::Status BulkRunner::Step(base::Now now) {
 }
 
 absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) {
+  if (operation->spec.filter.id != MessageId{}) return RunOne(now, operation);
   // A message that was late when it was accepted lies at its acceptance time, which is after its
   // deliver time.
   const uint64_t last_ms =
@@ -265,33 +276,53 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
   for (const MessageHeadRef& item : page.items) {
     // A damaged message is left alone, as in a list, because it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
-    const bool accepted_later = operation->start == MessageId{}
-                                    ? decoded_.header.accept_ms > operation->create_ms
-                                    : item.key.id >= operation->start;
-    if (accepted_later || decoded_.update_ms > operation->create_ms ||
-        !operation->spec.filter.Matches(decoded_))
-      continue;
-    absl::StatusOr<bool> waits = locks_->ChangeInFlight(item.key.id);
-    if (!*waits && operation->spec.action == protocol::BulkAction::kRedrive) {
-      waits = changes_->OriginKeyInFlight(now, decoded_);
-    }
-    if (!waits.ok()) return waits.status();
-    if (*waits) {
-      // A change of the message or of its key is in flight: the next page begins with this message.
-      operation->cursor = item.key;
-      break;
-    }
-    if (write_bytes > 0 && write_bytes + item.bytes > kPageWriteBytesMax) {
+    if (!Selects(*operation, item.key.id, decoded_)) continue;
+    const bool full = write_bytes > 0 && write_bytes + item.bytes > kPageWriteBytesMax;
+    const absl::StatusOr<bool> decided =
+        full ? false : Decide(now, decoded_, item.key.id, operation);
+    if (!decided.ok()) return decided.status();
+    if (!*decided) {
+      // The next page begins with this message.
       operation->cursor = item.key;
       break;
     }
     write_bytes += item.bytes;
-    if (absl::Status status = Apply(now, decoded_, item.key.id, operation); !status.ok()) {
-      return status;
-    }
   }
   Save(*operation);
   return absl::OkStatus();
+}
+
+absl::Status BulkRunner::RunOne(base::Now now, protocol::Operation* operation) {
+  const MessageId id = operation->spec.filter.id;
+  absl::StatusOr<bool> decided = !locks_->ChangeInFlight(id);
+  if (*decided) {
+    FoundMessage found;
+    const absl::StatusOr<bool> pending = changes_->FindPending(now, id, &found);
+    if (!pending.ok()) return pending.status();
+    // Other shards do not find the message.
+    if (*pending && Selects(*operation, id, found.record)) {
+      decided = Decide(now, found.record, id, operation);
+    }
+  }
+  if (!decided.ok()) return decided.status();
+  if (*decided) {
+    End(now, protocol::OperationState::kDone, operation);
+  } else {
+    Save(*operation);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> BulkRunner::Decide(base::Now now, const storage::MessageRecord& head,
+                                        const MessageId& id, protocol::Operation* operation) {
+  absl::StatusOr<bool> waits = locks_->ChangeInFlight(id);
+  if (!*waits && operation->spec.action == protocol::BulkAction::kRedrive) {
+    waits = changes_->OriginKeyInFlight(now, head);
+  }
+  if (!waits.ok()) return waits;
+  if (*waits) return false;
+  if (absl::Status status = Apply(now, head, id, operation); !status.ok()) return status;
+  return true;
 }
 
 absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
 #include "server/messages/bulk_changes.h"
@@ -49,6 +50,11 @@ class BulkRunner {
   absl::Status Start(base::Now now, const protocol::OperationCommand& command,
                      protocol::Operation* result);
   absl::Status RunPage(base::Now now, protocol::Operation* operation);
+  // Decides the message of an operation on one message, and ends the operation in this shard.
+  absl::Status RunOne(base::Now now, protocol::Operation* operation);
+  // False if the operation has to wait, because a change of the message or of its key is in flight.
+  absl::StatusOr<bool> Decide(base::Now now, const storage::MessageRecord& head,
+                              const storage::MessageId& id, protocol::Operation* operation);
   absl::Status Apply(base::Now now, const storage::MessageRecord& head,
                      const storage::MessageId& id, protocol::Operation* operation);
   void End(base::Now now, protocol::OperationState state, protocol::Operation* operation);

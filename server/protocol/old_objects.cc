@@ -141,6 +141,10 @@ std::string ContentOf(const OperationSpec& spec) {
   writer.Number(static_cast<uint64_t>(spec.shift_ms)).Number(spec.horizon_ms);
   // The remaining fields of a new object, with their first values.
   writer.Number(0).Number(0).Number(static_cast<uint64_t>(OperationState::kRunning)).Zeros(8);
+  // Version 1 had no id.
+  if (spec.filter.id != storage::MessageId{}) {
+    writer.Number(spec.filter.id.high).Number(spec.filter.id.low);
+  }
   return writer.Take();
 }
 

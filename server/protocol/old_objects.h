@@ -35,7 +35,8 @@ absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId 
                                                         absl::string_view bytes);
 
 // Returns the bytes that version 1 would write for a new object of this spec. Their hash shows
-// whether a request repeats an earlier one. The hashes are on disk, so the bytes never change.
+// whether a request repeats an earlier one. The hashes are on disk, so the bytes never change. The
+// id of a filter, which version 1 does not have, follows these bytes.
 std::string ContentOf(const OperationSpec& spec);
 std::string ContentOf(const RecurrenceSpec& spec);
 

@@ -36,7 +36,9 @@ absl::StatusOr<Operation> DecodeOperationRecord(absl::string_view name, absl::st
     spec.filter.labels.emplace_back(label.key(), label.value());
   }
   spec.filter.from_ms = record.from_ms();
-  spec.filter.until_ms = record.until_ms();
+  spec.filter.id = {.high = record.id_high(), .low = record.id_low()};
+  spec.filter.until_ms =
+      spec.filter.id == storage::MessageId{} ? record.until_ms() : record.id_until_ms();
   spec.action = EnumOf<BulkAction>(record.action());
   spec.shift_ms = record.shift_ms();
   spec.horizon_ms = record.horizon_ms();
@@ -56,7 +58,9 @@ absl::StatusOr<Operation> DecodeOperationRecord(absl::string_view name, absl::st
 
 }  // namespace
 
-bool MessageFilter::Matches(const storage::MessageRecord& record) const {
+bool MessageFilter::Matches(const storage::MessageId& message,
+                            const storage::MessageRecord& record) const {
+  if (id != storage::MessageId{} && message != id) return false;
   if (record.header.deliver_ms < from_ms || record.header.deliver_ms >= until_ms) return false;
   if (!absl::StartsWith(record.key, key_prefix)) return false;
   return std::all_of(labels.begin(), labels.end(), [&record](const auto& label) {
@@ -77,7 +81,13 @@ std::string EncodeOperation(const Operation& operation) {
     label->set_value(value);
   }
   record.set_from_ms(spec.filter.from_ms);
-  record.set_until_ms(spec.filter.until_ms);
+  if (spec.filter.id == storage::MessageId{}) {
+    record.set_until_ms(spec.filter.until_ms);
+  } else {
+    record.set_id_high(spec.filter.id.high);
+    record.set_id_low(spec.filter.id.low);
+    record.set_id_until_ms(spec.filter.until_ms);
+  }
   record.set_action(static_cast<uint32_t>(spec.action));
   record.set_shift_ms(spec.shift_ms);
   record.set_horizon_ms(spec.horizon_ms);

@@ -32,8 +32,10 @@ struct MessageFilter {
   // from <= deliver time < until.
   uint64_t from_ms = 0;
   uint64_t until_ms = storage::MessageId::kDueMax;
+  // The message has this id. Empty: any.
+  storage::MessageId id = {};
 
-  bool Matches(const storage::MessageRecord& record) const;
+  bool Matches(const storage::MessageId& message, const storage::MessageRecord& record) const;
 };
 
 struct OperationSpec {

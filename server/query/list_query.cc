@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 #include "server/base/check.h"
 #include "storage/message_record.h"
 #include "storage/time_units.h"
@@ -201,15 +203,13 @@ absl::Status FindRecord(MessageStore* store, uint16_t shard, const storage::Mess
   return absl::OkStatus();
 }
 
-// Adds the message of a message key to the page if it matches the filter. Adds the size of its
-// record to `bytes_read`.
-absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t shard,
-                      const storage::IndexRef& name, size_t* bytes_read, ListPage* page) {
-  // The message has ended; the store keeps its key for a while.
-  if (name.entry.expire_ms != 0) return absl::OkStatus();
+// Adds the message of an id to the page if it matches the filter. Adds the size of its record to
+// `bytes_read`.
+absl::Status AddById(MessageStore* store, const MessageFilter& filter, uint16_t shard,
+                     const storage::MessageId& id, size_t* bytes_read, ListPage* page) {
   MessageKey key;
   std::optional<std::string> bytes;
-  absl::Status status = FindRecord(store, shard, name.entry.id, &key, &bytes);
+  absl::Status status = FindRecord(store, shard, id, &key, &bytes);
   // As in ReadOn: Get reports the damage.
   if (storage::IsDamage(status)) return absl::OkStatus();
   if (!status.ok() || !bytes.has_value()) return status;
@@ -218,7 +218,8 @@ absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t
   absl::string_view head;
   storage::MessageRecord record;
   if (!storage::MessageHead(*bytes, &head).ok() ||
-      !storage::DecodeMessageHead(head, &record).ok() || !HasLabels(filter, record)) {
+      !storage::DecodeMessageHead(head, &record).ok() || record.header.topic != filter.topic ||
+      !absl::StartsWith(record.key, filter.key_prefix) || !HasLabels(filter, record)) {
     return absl::OkStatus();
   }
   page->rows.push_back({.shard = shard,
@@ -226,6 +227,20 @@ absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t
                         .bytes = static_cast<uint32_t>(bytes->size()),
                         .head = std::string(head)});
   return absl::OkStatus();
+}
+
+// As AddById, for the message of a message key.
+absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t shard,
+                      const storage::IndexRef& name, size_t* bytes_read, ListPage* page) {
+  // The message has ended; the store keeps its key for a while.
+  if (name.entry.expire_ms != 0) return absl::OkStatus();
+  return AddById(store, filter, shard, name.entry.id, bytes_read, page);
+}
+
+absl::Status ReadOne(MessageStore* store, const MessageFilter& filter, ListPage* page) {
+  size_t bytes_read = 0;
+  return AddById(store, filter, storage::ShardOfSlot(filter.id.slot(), store->shard_count()),
+                 filter.id, &bytes_read, page);
 }
 
 // Adds the whole records to the rows. Rows whose messages have gone since are left out.
@@ -297,9 +312,14 @@ absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& fil
   DT_CHECK_GT(budget.rows, 0u);
   page->rows.clear();
   page->next.reset();
-  const absl::Status status = filter.key_prefix.empty()
-                                  ? ReadByPlace(store, filter, from, budget, page)
-                                  : ReadByKey(store, filter, from, budget, page);
+  absl::Status status;
+  if (filter.id != storage::MessageId{}) {
+    status = ReadOne(store, filter, page);
+  } else if (filter.key_prefix.empty()) {
+    status = ReadByPlace(store, filter, from, budget, page);
+  } else {
+    status = ReadByKey(store, filter, from, budget, page);
+  }
   if (!status.ok() || budget.whole_bytes == 0) return status;
   return AddWhole(store, filter, budget, page);
 }

@@ -25,6 +25,8 @@ struct MessageFilter {
   // from_ms <= due < until_ms.
   uint64_t from_ms = 0;
   uint64_t until_ms = storage::MessageId::kDueMax + 1;
+  // The id of the message. Empty: any.
+  storage::MessageId id = {};
 };
 
 // The start of a page. With a key_prefix the page starts after `key`, otherwise at `place`.
@@ -69,7 +71,7 @@ struct ListPage {
 size_t AnswerSize(const ListPage& page);
 
 // Reads one page over all shards, in the order of places. With a key_prefix it reads in the order
-// of keys.
+// of keys. With an id it reads that message alone.
 //
 // A message that stays in the store at one place from the first page to the last is in exactly one
 // page. Pages are cut at places (or keys), not at counts, and each page reads everything between

@@ -404,6 +404,50 @@ TEST_F(GatewayTest, AStoppedOperationDoesNotStartInTheOtherCells) {
             "OPERATION_NOT_FOUND");
 }
 
+// Both messages are due at the same time.
+TEST_F(GatewayTest, AnOperationOnOneMessageIsThatOfItsCell) {
+  StartGateway();
+  for (const std::string cell : {"a", "b"}) {
+    const std::string key = KeyIn(cell);
+    const v1::Message message = MustScheduleKey(key, Millis(7'200'000));
+    const int64_t in_all = Pending(admin_);
+    v1::StartBulkRequest start = Cleanup();
+    start.set_name("one-in-" + cell);
+    start.mutable_filter()->set_message_id(message.id());
+    start.mutable_filter()->set_key_prefix(key);
+    const auto is_asked_for = [&](const v1::Operation& operation) {
+      EXPECT_EQ(operation.filter().message_id(), message.id());
+      EXPECT_EQ(operation.filter().key_prefix(), key);
+      EXPECT_EQ(operation.matched(), 1);
+    };
+    v1::StartBulkResponse started;
+    start.set_dry_run(true);
+    ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started).ok());
+    is_asked_for(started.operation());
+    start.set_dry_run(false);
+    ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started).ok());
+    v1::GetOperationRequest get;
+    get.set_name(start.name());
+    v1::GetOperationResponse got;
+    EXPECT_TRUE(Soon([&] {
+      return Call(admin_, &v1::Admin::Stub::GetOperation, get, &got).ok() &&
+             got.operation().state() == v1::Operation::STATE_DONE;
+    }));
+    is_asked_for(got.operation());
+    EXPECT_EQ(Pending(admin_), in_all - 1);
+    v1::ListOperationsResponse list;
+    ASSERT_TRUE(
+        Call(admin_, &v1::Admin::Stub::ListOperations, v1::ListOperationsRequest(), &list).ok());
+    ASSERT_GT(list.operations_size(), 0);
+    is_asked_for(list.operations(cell == "a" ? 0 : 1));
+  }
+  v1::StartBulkRequest start = Cleanup();
+  start.mutable_filter()->set_message_id("c.0g1yay0000000000g9r8cwx3v4");
+  v1::StartBulkResponse started;
+  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started)).reason,
+            "INVALID_FILTER");
+}
+
 // Each cell has messages.
 TEST_F(GatewayTest, OneOperationPurgesADeletedTopicInAllCells) {
   StartGateway();

@@ -162,7 +162,7 @@ absl::StatusOr<DryRunPage> ReadDryRun(storage::MessageStore* store,
   storage::MessageRecord record;
   for (query::ListRow& row : page.rows) {
     if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
-    if (!spec.filter.Matches(record)) continue;
+    if (!spec.filter.Matches(row.key.id, record)) continue;
     ++result.matched;
     if (result.sample.size() < kSampleMax) result.sample.push_back(std::move(row));
   }
@@ -191,6 +191,7 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
   range.key_prefix = spec.filter.key_prefix;
   range.labels = spec.filter.labels;
   range.from_ms = spec.filter.from_ms;
+  range.id = spec.filter.id;
   // The place of a message that was late at its acceptance has the time of the acceptance.
   range.until_ms = std::max(spec.filter.until_ms, operation.create_ms + 1);
   std::vector<query::ListRow> sample;

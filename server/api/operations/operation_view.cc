@@ -95,6 +95,17 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
   return absl::OkStatus();
 }
 
+absl::Status ValidateId(const std::string& text, storage::MessageId* id) {
+  if (text.empty()) return absl::OkStatus();
+  const auto parsed = storage::MessageId::Parse(text);
+  if (!parsed.has_value()) {
+    return Invalid("INVALID_FILTER", "filter.message_id",
+                   "not an id that a server gives (26 characters of lower-case base32)");
+  }
+  *id = *parsed;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count) {
@@ -143,6 +154,9 @@ void FillOperation(const WholeOperation& whole, absl::string_view topic, v1::Ope
   if (spec.filter.until_ms < storage::MessageId::kDueMax) {
     SetTimestamp(spec.filter.until_ms, filter->mutable_end_time());
   }
+  if (spec.filter.id != storage::MessageId{}) {
+    filter->set_message_id(spec.filter.id.ToString());
+  }
   proto->set_action(ActionToProto(spec.action));
   if (spec.action == BulkAction::kShift) {
     google::protobuf::Duration* by = proto->mutable_shift_by();
@@ -189,6 +203,7 @@ absl::Status ValidateBulk(const v1::StartBulkRequest& request, const RequestLimi
   std::sort(spec->filter.labels.begin(), spec->filter.labels.end());
   spec->filter.from_ms = filter.from_ms;
   spec->filter.until_ms = std::min(filter.until_ms, storage::MessageId::kDueMax);
+  if (status = ValidateId(asked.message_id(), &spec->filter.id); !status.ok()) return status;
   if (status = ValidateAction(request, limits.horizon_ms, spec); !status.ok()) return status;
   return request.name().empty() ? absl::OkStatus() : ValidateOperationName(request.name(), "name");
 }

@@ -92,6 +92,66 @@ INSTANTIATE_TEST_SUITE_P(
                     ActionCase{BulkAction::kShift, protocol::MessageState::kScheduled, 90'000},
                     ActionCase{BulkAction::kRelease, protocol::MessageState::kDue, 1}));
 
+TEST_P(BulkActionTest, WithAnIdChangesThatMessageAloneAndReadsNoOther) {
+  std::vector<MessageId> ids;
+  for (int i = 0; i < 300; ++i) ids.push_back(Scheduled(60'000));
+  // A message that was moved is not where its id says.
+  ASSERT_TRUE(*bulk_.Move(now_, ids[250], kStart + 60'000, 0));
+  Commit();
+  now_.wall_ms += 1;
+  protocol::OperationCommand command = Start(GetParam().action);
+  command.spec->filter.id = ids[250];
+  command.spec->shift_ms = 30'000;
+  command.spec->horizon_ms = storage::kDayMs;
+  EXPECT_TRUE(Handle(command).status.ok());
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  Commit();
+  const Operation done = Read();
+  EXPECT_EQ(done.state, OperationState::kDone) << "one step is enough";
+  EXPECT_EQ(done.matched, 1u);
+  EXPECT_EQ(done.changed, 1u);
+  for (const MessageId& id : ids) {
+    const bool changed = id == ids[250];
+    ASSERT_EQ(Get(id).state, changed ? GetParam().state : protocol::MessageState::kScheduled);
+  }
+}
+
+// Each of them is another message than the filter wants, or none that is pending.
+TEST_F(BulkRunnerTest, WithAnIdMeetsAllOtherConditions) {
+  const MessageId id = Scheduled(60'000);
+  const MessageId ended = Scheduled(60'000);
+  Cancel(ById(ended));
+  ASSERT_EQ(Get(ended).state, protocol::MessageState::kCancelled);
+  now_.wall_ms += 1;
+  using Change = void (*)(protocol::OperationSpec*);
+  const std::vector<std::pair<MessageId, Change>> cases = {
+      {id, [](auto* spec) { spec->topic = storage::TopicId{9}; }},
+      {id, [](auto* spec) { spec->filter.key_prefix = "k"; }},
+      {id,
+       [](auto* spec) {
+         spec->filter.labels = {{"a", "b"}};
+       }},
+      {id, [](auto* spec) { spec->filter.from_ms = kStart + 60'001; }},
+      {id, [](auto* spec) { spec->filter.until_ms = kStart + 60'000; }},
+      {ended, [](auto*) {}},
+      {MessageId::Make(1, 12'345, 16'383, kStart), [](auto*) {}},
+      // No shard has given it yet.
+      {MessageId::Make(MessageId::kEpochMax, 1, 0, kStart), [](auto*) {}}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    protocol::OperationCommand command = Start(BulkAction::kPurge);
+    command.content.low = 100 + i;
+    command.name = "op" + std::to_string(i);
+    command.spec->filter.id = cases[i].first;
+    cases[i].second(&*command.spec);
+    EXPECT_TRUE(Handle(command).status.ok());
+    EXPECT_TRUE(runner_.Step(now_).ok());
+    Commit();
+    EXPECT_EQ(Read(command.name).state, OperationState::kDone) << i;
+    EXPECT_EQ(Read(command.name).matched, 0u) << i;
+  }
+  EXPECT_EQ(Get(id).state, protocol::MessageState::kScheduled);
+}
+
 TEST_F(BulkRunnerTest, LeavesMessagesThatCameLater) {
   Scheduled(60'000);
   EXPECT_TRUE(Handle(Start(BulkAction::kCancel)).status.ok());
@@ -136,6 +196,20 @@ TEST_F(BulkRunnerTest, WaitsForAMessageWithAChangeInFlight) {
   // The move came after the operation began, so the operation leaves the message alone.
   EXPECT_EQ(RunToEnd(&runner_).matched, 0u);
   EXPECT_EQ(Get(id).state, protocol::MessageState::kScheduled);
+}
+
+TEST_F(BulkRunnerTest, WithAnIdWaitsForAChangeInFlight) {
+  const MessageId id = Scheduled(60'000);
+  now_.wall_ms += 1;
+  protocol::OperationCommand command = Start(BulkAction::kCancel);
+  command.spec->filter.id = id;
+  EXPECT_TRUE(Handle(command).status.ok());
+  now_.wall_ms += 1;
+  ASSERT_TRUE(*bulk_.Move(now_, id, kStart + 50'000, 0));
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  Commit();
+  EXPECT_EQ(Read().state, OperationState::kRunning);
+  EXPECT_EQ(RunToEnd(&runner_).matched, 0u);
 }
 
 TEST_F(BulkRunnerTest, ARedriveWaitsForAScheduleOfTheKey) {

@@ -100,6 +100,7 @@ void ExpectSame(const absl::StatusOr<Operation>& back, const Operation& operatio
   EXPECT_EQ(back->spec.filter.labels, operation.spec.filter.labels);
   EXPECT_EQ(back->spec.filter.from_ms, operation.spec.filter.from_ms);
   EXPECT_EQ(back->spec.filter.until_ms, operation.spec.filter.until_ms);
+  EXPECT_EQ(back->spec.filter.id, operation.spec.filter.id);
   EXPECT_EQ(back->spec.action, operation.spec.action);
   EXPECT_EQ(back->spec.shift_ms, operation.spec.shift_ms);
   EXPECT_EQ(back->spec.horizon_ms, operation.spec.horizon_ms);
@@ -146,6 +147,8 @@ TEST(ObjectsTest, GoThereAndBack) {
   ExpectSame(DecodeOperation("op", EncodeOperation(started)), started);
   started.start = {.high = 24, .low = 25};
   ExpectSame(DecodeOperation("op", EncodeOperation(started)), started);
+  started.spec.filter.id = {.high = 26, .low = 27};
+  ExpectSame(DecodeOperation("op", EncodeOperation(started)), started);
   ExpectSame(DecodeRecurrence("daily", EncodeRecurrence(SomeRecurrence())), SomeRecurrence());
   RecurrenceState endless = SomeRecurrence();
   endless.spec.rule.end_ms.reset();
@@ -161,6 +164,34 @@ TEST(ObjectsTest, ReadTheFirstVersion) {
 TEST(ObjectsTest, TheContentStaysThatOfTheFirstVersion) {
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeOperation().spec)), kOperationContent);
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeRecurrence().spec)), kRecurrenceContent);
+}
+
+TEST(ObjectsTest, AnotherIdIsAnotherContent) {
+  OperationSpec one = SomeOperation().spec;
+  one.filter.id = {.high = 1, .low = 2};
+  OperationSpec other = one;
+  other.filter.id.low = 3;
+  EXPECT_NE(ContentOf(one), ContentOf(other));
+  EXPECT_NE(ContentOf(one), ContentOf(SomeOperation().spec));
+}
+
+// Such a program ignores the id, and must not take all messages.
+TEST(ObjectsTest, AProgramThatDoesNotKnowTheIdTakesNoMessage) {
+  Operation operation = SomeOperation();
+  storage::MessageRecord message;
+  message.header.deliver_ms = operation.spec.filter.from_ms;
+  message.labels = {{"region", "eu"}};
+  message.key = operation.spec.filter.key_prefix;
+  operation.spec.filter.id = {.high = 1, .low = 2};
+  EXPECT_TRUE(operation.spec.filter.Matches(operation.spec.filter.id, message));
+  EXPECT_FALSE(operation.spec.filter.Matches({.high = 1, .low = 3}, message));
+  internal::OperationRecord record;
+  ASSERT_TRUE(record.ParseFromString(EncodeOperation(operation).substr(1)));
+  record.clear_id_high();
+  record.clear_id_low();
+  const auto old = DecodeOperation("op", "\2" + record.SerializeAsString());
+  ASSERT_TRUE(old.ok());
+  EXPECT_FALSE(old->spec.filter.Matches(operation.spec.filter.id, message));
 }
 
 TEST(ObjectsTest, RefuseWhatNobodyWrote) {

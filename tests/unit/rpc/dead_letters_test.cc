@@ -38,10 +38,14 @@ class DeadLettersTest : public SubscriptionFixture {
     } while (!message.has_end_time() && !::testing::Test::HasFailure());
     return message;
   }
-  v1::Operation AwaitRedrive(const std::string& topic) {
+  static v1::StartBulkRequest Redrive(const std::string& topic, const std::string& id = "") {
     v1::StartBulkRequest request;
     request.set_topic(topic);
     request.set_action(v1::BULK_ACTION_REDRIVE);
+    if (!id.empty()) request.mutable_filter()->set_message_id(id);
+    return request;
+  }
+  v1::Operation AwaitOperation(const v1::StartBulkRequest& request) {
     v1::StartBulkResponse response;
     const grpc::Status started = admin_->StartBulk(NewContext().get(), request, &response);
     EXPECT_TRUE(started.ok()) << started.error_message();
@@ -95,7 +99,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   ASSERT_TRUE(Get("t", "s", &found).ok());
   EXPECT_EQ(found.counts().dead_lettered(), 1);
 
-  const v1::Operation operation = AwaitRedrive("t.dlq");
+  const v1::Operation operation = AwaitOperation(Redrive("t.dlq"));
   EXPECT_EQ(operation.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(operation.changed(), 1);
   subscriber.ReadDeliveries(3);
@@ -116,6 +120,49 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   ASSERT_TRUE(messages_->Get(NewContext().get(), by_key, &found_by_key).ok());
   EXPECT_EQ(found_by_key.message().id(), again.id());
   EXPECT_TRUE(Letters("t.dlq").empty());
+}
+
+// Letters that are made in one step have the same time.
+TEST_F(DeadLettersTest, OneOfThemGoesBackByItsId) {
+  shards_ = 2;
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  constexpr int kLetters = 6;
+  for (int i = 0; i < kLetters; ++i) MustSchedule(NewMessage("t", "x"));
+  subscriber.ReadDeliveries(kLetters);
+  v1::SubscribeRequest give_up;
+  for (const v1::Delivery& delivery : subscriber.deliveries) {
+    give_up.add_dead_letter()->set_lease_token(delivery.lease_token());
+  }
+  ASSERT_TRUE(subscriber.Send(give_up));
+  subscriber.ReadSettled(kLetters);
+  std::vector<v1::Message> letters = Letters("t.dlq");
+  ASSERT_EQ(letters.size(), static_cast<size_t>(kLetters));
+  const std::string id = letters[3].id();
+
+  v1::StartBulkRequest request = Redrive("t.dlq", id);
+  request.set_dry_run(true);
+  v1::StartBulkResponse counted;
+  ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &counted).ok());
+  EXPECT_EQ(counted.operation().matched(), 1);
+  EXPECT_EQ(counted.operation().filter().message_id(), id);
+  ASSERT_EQ(counted.operation().sample_size(), 1);
+  EXPECT_EQ(counted.operation().sample(0).id(), id);
+
+  request.set_dry_run(false);
+  request.set_name("back");
+  const v1::Operation done = AwaitOperation(request);
+  EXPECT_EQ(done.matched(), 1);
+  EXPECT_EQ(done.changed(), 1);
+  EXPECT_EQ(done.filter().message_id(), id);
+  EXPECT_EQ(MustGetMessage(id).message().state(), v1::Message::STATE_CANCELLED);
+  EXPECT_EQ(Letters("t.dlq").size(), static_cast<size_t>(kLetters - 1));
+
+  v1::StartBulkResponse again;
+  EXPECT_TRUE(admin_->StartBulk(NewContext().get(), request, &again).ok()) << "a repeat";
+  request.mutable_filter()->set_message_id(letters[4].id());
+  EXPECT_EQ(ReasonOf(admin_->StartBulk(NewContext().get(), request, &again)), "OPERATION_EXISTS");
 }
 
 TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {

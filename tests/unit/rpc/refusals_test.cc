@@ -102,6 +102,9 @@ TEST_F(RefusalsTest, Operations) {
   bulk = NewBulk("n");
   bulk.mutable_filter()->mutable_start_time()->set_nanos(-1);
   Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
+  bulk = NewBulk("n");
+  bulk.mutable_filter()->set_message_id("06c");
+  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // an equal request
   bulk = NewBulk("n");

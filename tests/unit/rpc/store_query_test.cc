@@ -184,6 +184,27 @@ TEST_F(StoreQueryTest, PagesHoldEverythingOnceAndInOrder) {
   }
 }
 
+TEST_F(StoreQueryTest, AnIdIsOneMessageThatMeetsAllConditions) {
+  Fill(Seed());
+  for (const Put& put : puts_) {
+    query::MessageFilter filter;
+    filter.topic = put.topic;
+    filter.id = put.key.id;
+    ASSERT_EQ(ListAll(filter, {}), std::vector<MessageKey>{put.key});
+    filter.key_prefix = "k1";
+    ASSERT_EQ(ListAll(filter, {}).size(), put.name.rfind("k1", 0) == 0 ? 1u : 0u);
+    filter.key_prefix.clear();
+    filter.labels = {{"color", "red"}};
+    ASSERT_EQ(ListAll(filter, {}).size(), put.color == "red" ? 1u : 0u);
+    filter.labels.clear();
+    filter.until_ms = put.key.due_ms;
+    ASSERT_TRUE(ListAll(filter, {}).empty());
+    filter.until_ms = MessageId::kDueMax;
+    filter.topic = TopicId{9};
+    ASSERT_TRUE(ListAll(filter, {}).empty());
+  }
+}
+
 TEST_F(StoreQueryTest, AnEmptyTopicIsOneEmptyPage) {
   query::MessageFilter filter;
   filter.topic = TopicId{9};
