@@ -9,8 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/integration/daemon_fixture.h"
-#include "tests/support/paths.h"
+#include "tests/integration/cli_fixture.h"
 
 namespace duetime::test {
 namespace {
@@ -18,41 +17,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-using Json = nlohmann::json;
-
-class CliTest : public DaemonTest {
- protected:
-  void SetUp() override { StartDaemon(); }
-
-  RunResult Cli(std::vector<std::string> words, const std::string& input = "") {
-    words.insert(words.begin(), kTool);
-    return RunProgram(words, input, Millis(60'000),
-                      {{"DUETIME_SERVER", server_->target()},
-                       {"DUETIME_CONTEXT", "none"},
-                       {"TZ", "Asia/Shanghai"}});
-  }
-
-  // Runs the tool with JSON output and parses each line.
-  std::vector<Json> CliJson(std::vector<std::string> words) {
-    words.push_back("--json");
-    const RunResult result = Cli(words);
-    EXPECT_EQ(result.exit.code, 0) << result.err;
-    std::vector<Json> lines;
-    std::istringstream text(result.out);
-    for (std::string line; std::getline(text, line);) {
-      lines.push_back(Json::parse(line, nullptr, /*allow_exceptions=*/false));
-      EXPECT_FALSE(lines.back().is_discarded()) << line;
-    }
-    return lines;
-  }
-
-  std::string ScheduleId(std::vector<std::string> words) {
-    words.insert(words.begin(), "schedule");
-    const std::vector<Json> lines = CliJson(words);
-    EXPECT_EQ(lines.size(), 1u);
-    return lines.empty() ? "" : lines[0]["message"].value("id", "");
-  }
-};
 
 TEST_F(CliTest, ScheduleSubscribeAck) {
   const RunResult scheduled = Cli({"schedule", "t", "hello", "--in", "200ms"});
@@ -386,29 +350,6 @@ TEST_F(CliTest, TopicsHaveSettings) {
   EXPECT_EQ(Cli({"topic", "create", "empty"}).exit.code, 0);
   EXPECT_EQ(Cli({"topic", "delete", "empty"}).exit.code, 0);
   EXPECT_EQ(Cli({"topic", "get", "empty"}).exit.code, 3);
-}
-
-TEST_F(CliTest, BulkChangesAllThatMatch) {
-  for (int i = 0; i < 10; ++i) {
-    ScheduleId({"t", "p", "--in", "2h", "--label", i < 4 ? "who=a" : "who=b"});
-  }
-  const std::vector<Json> dry = CliJson({"bulk", "cancel", "t", "--label", "who=a", "--dry-run"});
-  ASSERT_EQ(dry.size(), 1u);
-  EXPECT_EQ(dry[0]["matched"], "4");
-  EXPECT_EQ(dry[0]["sample"].size(), 4u);
-  EXPECT_EQ(CliJson({"list", "t"}).size(), 10u);
-  EXPECT_EQ(Cli({"bulk", "cancel", "t"}).exit.code, 2) << "all of a topic must be said";
-  const RunResult cancelled =
-      Cli({"bulk", "cancel", "t", "--label", "who=a", "--name", "n", "--wait"});
-  EXPECT_EQ(cancelled.exit.code, 0) << cancelled.err;
-  EXPECT_THAT(cancelled.out, HasSubstr("changed       4\n"));
-  const RunResult shifted = Cli({"bulk", "shift", "t", "--by", "-1h", "--all", "--wait"});
-  EXPECT_EQ(shifted.exit.code, 0) << shifted.err;
-  EXPECT_EQ(CliJson({"list", "t", "--to", "+90m"}).size(), 6u);
-  EXPECT_THAT(Cli({"bulk", "list"}).out, HasSubstr("\nn "));
-  EXPECT_EQ(CliJson({"bulk", "get", "n"})[0]["state"], "STATE_DONE");
-  EXPECT_EQ(Cli({"bulk", "stop", "n"}).exit.code, 0) << "what has ended stays so";
-  EXPECT_EQ(Cli({"bulk", "get", "none"}).exit.code, 3);
 }
 
 TEST_F(CliTest, RecurrencesComeAgainAndAgain) {

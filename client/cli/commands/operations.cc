@@ -52,7 +52,8 @@ std::string FilterText(const v1::Operation& operation, const absl::TimeZone& zon
   for (const auto& [field, word] : {std::pair{"key_prefix", "key prefix "},
                                     {"labels", "labels "},
                                     {"start_time", "from "},
-                                    {"end_time", "to "}}) {
+                                    {"end_time", "to "},
+                                    {"message_id", "id "}}) {
     const std::string value = ValueText(Row(field, {}), operation.filter(), "", zone);
     if (!value.empty()) parts.push_back(word + value);
   }
@@ -107,9 +108,37 @@ std::string OperationText(const v1::Operation& operation, const absl::TimeZone& 
   return text;
 }
 
+// An operation on one message must have it in its filter: a server that does not know such filters
+// would take all messages. NOT_FOUND without a reason if no message matches.
+absl::Status CheckOne(const v1::StartBulkRequest& request, const v1::Operation& operation) {
+  const std::string& id = request.filter().message_id();
+  if (operation.filter().message_id() != id) {
+    return absl::FailedPreconditionError(
+        "the server is older than --id, and would take all messages");
+  }
+  if (operation.matched() > 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("no pending message ", id, " of ", request.topic(), " matches"));
+}
+
+// As Fail, and kNotAsWished for a NOT_FOUND of CheckOne or CheckLetter.
+ExitCode FailOne(const Settings& settings, const absl::Status& error) {
+  const ExitCode code = Fail(settings, error);
+  const bool own = client::GetErrorInfo(error).reason.empty();
+  return own && absl::IsNotFound(error) ? kNotAsWished : code;
+}
+
 // Sets `ended`, if it is not null, to the operation as it is at the end.
 ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
                  AdminClient* client, v1::Operation* ended = nullptr) {
+  if (!request.filter().message_id().empty()) {
+    v1::StartBulkRequest count = request;
+    count.clear_name();
+    count.set_dry_run(true);
+    const absl::StatusOr<v1::Operation> counted = client->StartBulk(count);
+    const absl::Status one = counted.ok() ? CheckOne(request, *counted) : counted.status();
+    if (!one.ok()) return FailOne(settings, one);
+  }
   absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
   if (operation.ok() && input.Has("--wait")) {
     operation = WaitForEnd(settings, client, *std::move(operation));
@@ -138,7 +167,8 @@ ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBu
 // The options of commands that work on many messages. `all_help` is the help text of --all.
 Rows BulkRows(const std::string& all_help) {
   return Join({OptionsBelow("filter", FilterRows()),
-               {Row("", "--all", all_help, {Type(Row::Type::kFlag)}), DryRunRow(), WaitRow(),
+               {Row("filter.message_id", "--id", "Only the message with this id", {NotEmpty()}),
+                Row("", "--all", all_help, {Type(Row::Type::kFlag)}), DryRunRow(), WaitRow(),
                 Row("name", "--name",
                     "A name for the operation, so that repeating the command is safe (default: a "
                     "random one)")}});
@@ -149,16 +179,13 @@ absl::Status CheckFilter(Input* input) {
   const auto& request = input->As<v1::StartBulkRequest>();
   const bool has_filter = request.filter().ByteSizeLong() > 0;
   const bool all = input->Has("--all");
-  const bool one = input->Has("--id");
   if (has_filter && all) {
     return absl::InvalidArgumentError("--all and a filter contradict each other");
   }
-  if (one && (has_filter || all)) {
-    return absl::InvalidArgumentError("--id stands alone: without --all and without a filter");
-  }
-  if (has_filter || all || one || request.dry_run()) return absl::OkStatus();
+  if (has_filter || all || request.dry_run()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "say which messages (--key-prefix, --label, --from, --to), or --all for the whole topic");
+      "say which messages (--key-prefix, --label, --from, --to, --id), or --all for the whole "
+      "topic");
 }
 
 Command BulkCommand(const std::string& verb, v1::BulkAction action, const std::string& help,
@@ -240,54 +267,45 @@ ExitCode ListDeadLetters(const Settings& settings, const Input& input, v1::ListR
   });
 }
 
-// Makes the filter of the request one that selects this dead letter alone. The server selects by
-// time and labels. FAILED_PRECONDITION if others have the same; NOT_FOUND if it has ended.
-absl::Status SelectOne(const std::string& id, Client* client, AdminClient* admin,
-                       v1::StartBulkRequest* request) {
+// FAILED_PRECONDITION if the message is no dead letter of the topic; NOT_FOUND if it has ended.
+absl::Status CheckLetter(const std::string& id, const std::string& topic, Client* client) {
   const auto found = client->Get(client::Target::Id(id));
   if (!found.ok()) return found.status();
   const v1::Message& letter = found->message();
   const bool pending = letter.state() == v1::Message::STATE_SCHEDULED ||
                        letter.state() == v1::Message::STATE_DUE ||
                        letter.state() == v1::Message::STATE_IN_FLIGHT;
-  const bool here = letter.topic() == request->topic();
-  if (!here || (pending && !letter.has_dead_letter())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(id, " is no dead letter of ", request->topic()));
+  if (letter.topic() != topic || (pending && !letter.has_dead_letter())) {
+    return absl::FailedPreconditionError(absl::StrCat(id, " is no dead letter of ", topic));
   }
-  if (!pending) {
-    return absl::NotFoundError(
-        absl::StrCat("the message ", id, " has ended: ", EndedWord(letter.state())));
+  if (pending) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("the message ", id, " has ended: ", EndedWord(letter.state())));
+}
+
+// Some of the messages that the request selects, to tell where they came from.
+absl::StatusOr<v1::ListResponse> FirstLetters(const v1::StartBulkRequest& request, Client* client) {
+  const v1::BulkFilter& filter = request.filter();
+  if (!filter.message_id().empty()) {
+    const auto found = client->Get(client::Target::Id(filter.message_id()));
+    if (!found.ok()) return found.status();
+    v1::ListResponse one;
+    *one.add_messages() = found->message();
+    return one;
   }
-  v1::BulkFilter& filter = *request->mutable_filter();
-  *filter.mutable_labels() = letter.labels();
-  *filter.mutable_start_time() = letter.deliver_time();
-  *filter.mutable_end_time() =
-      client::ToProto(FromProto(letter.deliver_time()) + absl::Milliseconds(1));
-  v1::StartBulkRequest count = *request;
-  count.clear_name();
-  count.set_dry_run(true);
-  const absl::StatusOr<v1::Operation> matched = admin->StartBulk(count);
-  if (!matched.ok()) return matched.status();
-  if (matched->sample_size() == 1 && matched->sample(0).id() == id) return absl::OkStatus();
-  const std::string ids = absl::StrJoin(
-      matched->sample(), ", ",
-      [](std::string* out, const v1::Message& message) { out->append(message.id()); });
-  return absl::FailedPreconditionError(absl::StrCat(
-      matched->matched(), " dead letters have the time and the labels of ", id, ": ", ids,
-      "; the server takes them together: by --from, --to and --label in place of --id"));
+  v1::ListRequest list;
+  list.set_topic(request.topic());
+  *list.mutable_labels() = filter.labels();
+  if (filter.has_start_time()) *list.mutable_start_time() = filter.start_time();
+  if (filter.has_end_time()) *list.mutable_end_time() = filter.end_time();
+  list.set_page_size(kLettersMax);
+  return client->List(list);
 }
 
 // The topics from which the first dead letters came, which are full.
 absl::StatusOr<Names> FullOrigins(const v1::StartBulkRequest& request, Client* client,
                                   AdminClient* admin, bool* all) {
-  v1::ListRequest list;
-  list.set_topic(request.topic());
-  *list.mutable_labels() = request.filter().labels();
-  if (request.filter().has_start_time()) *list.mutable_start_time() = request.filter().start_time();
-  if (request.filter().has_end_time()) *list.mutable_end_time() = request.filter().end_time();
-  list.set_page_size(kLettersMax);
-  const absl::StatusOr<v1::ListResponse> page = client->List(list);
+  const absl::StatusOr<v1::ListResponse> page = FirstLetters(request, client);
   if (!page.ok()) return page.status();
   std::set<std::string> origins;
   for (const v1::Message& letter : page->messages()) {
@@ -346,13 +364,9 @@ ExitCode ChangeDeadLetters(const Settings& settings, const Input& input,
   if (!topic.ok()) return Fail(settings, topic.status());
   request.set_topic(topic->name);
   return With<Client>(settings, [&](Client* client) {
-    if (input.Has("--id")) {
-      const absl::Status one = SelectOne(input.Text("--id"), client, admin, &request);
-      if (absl::IsNotFound(one) && client::GetErrorInfo(one).reason.empty()) {
-        Fail(settings, one);
-        return kNotAsWished;
-      }
-      if (!one.ok()) return Fail(settings, one);
+    if (const std::string& id = request.filter().message_id(); !id.empty()) {
+      const absl::Status checked = CheckLetter(id, request.topic(), client);
+      if (!checked.ok()) return FailOne(settings, checked);
     }
     return request.action() == v1::BULK_ACTION_REDRIVE
                ? Redrive(settings, input, request, client, admin)
@@ -375,10 +389,7 @@ Command DeadLetterCommand(const std::string& verb, v1::BulkAction action, const 
           "",
           {"orders --label customer=42 --dry-run", "orders --all --wait",
            "orders --id 0g1yay0000000000g9r8cwx3v4 --wait"},
-          Join({DeadLetterTopicRows(),
-                {Row("", "--id", "This dead letter alone, by the id that dlq list shows",
-                     {NotEmpty()})},
-                BulkRows("All dead letters, instead of a filter")}),
+          Join({DeadLetterTopicRows(), BulkRows("All dead letters, instead of a filter")}),
           Do<AdminClient, v1::StartBulkRequest>(ChangeDeadLetters)
               .After([action](Input* input) {
                 input->Mutable<v1::StartBulkRequest>()->set_action(action);

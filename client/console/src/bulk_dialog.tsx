@@ -36,6 +36,7 @@ export function FilterText({ filter }: { filter: Filter | undefined }): JSX.Elem
   if (filter?.labels && Object.keys(filter.labels).length > 0) parts.push(<LabelList labels={filter.labels} />);
   if (filter?.start_time) parts.push(<>due from {time(filter.start_time)}</>);
   if (filter?.end_time) parts.push(<>due before {time(filter.end_time)}</>);
+  if (filter?.message_id) parts.push(<>id <Shown text={filter.message_id} /></>);
   if (parts.length === 0) return <>all messages</>;
   return <>{parts.map((part, index) => <span key={index}>{index > 0 && ", "}{part}</span>)}</>;
 }

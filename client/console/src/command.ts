@@ -46,6 +46,7 @@ export function filterOptions(filter: Filter | undefined): Options {
   for (const [name, value] of Object.entries(filter?.labels ?? {})) options.push(["--label", `${name}=${value}`]);
   if (filter?.start_time) options.push(["--from", filter.start_time]);
   if (filter?.end_time) options.push(["--to", filter.end_time]);
+  if (filter?.message_id) options.push(["--id", filter.message_id]);
   return options;
 }
 

@@ -131,6 +131,8 @@ export interface Filter {
   labels?: Labels;
   start_time?: Time;
   end_time?: Time;
+  // Of a bulk operation only, not of a list.
+  message_id?: string;
 }
 
 export type BulkAction =

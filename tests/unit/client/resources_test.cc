@@ -391,34 +391,53 @@ TEST_F(CommandsTest, DeadLettersThatStayAreExplained) {
 
 TEST_F(CommandsTest, OneDeadLetterIsSelectedByItsId) {
   Answer<v1::GetTopicRequest, v1::GetTopicResponse>("topic { name: 't' }");
-  Answer<v1::ListRequest, v1::ListResponse>("messages { " + std::string(kLetter) + " }");
   Answer<v1::GetRequest, v1::GetResponse>("message { state: STATE_DUE " + std::string(kLetter) +
                                           " }");
   Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
-      "operation { state: STATE_DONE matched: 1 changed: 1 sample { id: 'id1' } }");
-  Out("dlq redrive t --id id1 --wait --name n");
+      "operation { state: STATE_DONE matched: 1 changed: 1 filter { message_id: 'id1' } }");
+  Out("dlq redrive t --id id1 --label l=1 --wait --name n");
   const auto requests = server_.Seen<v1::StartBulkRequest>();
   ASSERT_EQ(requests.size(), 2u);
   const std::string filter =
       "topic: 't.dlq' action: BULK_ACTION_REDRIVE filter { labels { key: 'l' value: '1' } "
-      "start_time { seconds: 90 nanos: 7000000 } end_time { seconds: 90 nanos: 8000000 } }";
+      "message_id: 'id1' }";
   EXPECT_TRUE(IsProto(requests[0], filter + " dry_run: true"));
   EXPECT_TRUE(IsProto(requests[1], filter + " name: 'n'"));
-  // The server selects by time and labels, and would take the others with it.
-  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
-      "operation { state: STATE_DONE matched: 2 sample { id: 'id0' } sample { id: 'id1' } }");
-  const Result several = Cli("dlq purge t --id id1");
-  EXPECT_EQ(several.code, kRefused);
-  EXPECT_THAT(several.err,
-              HasSubstr("2 dead letters have the time and the labels of id1: id0, id1"));
-  EXPECT_EQ(server_.Seen<v1::StartBulkRequest>().size(), 3u) << "only the dry run";
+  EXPECT_TRUE(server_.Seen<v1::ListRequest>().empty()) << "no other letter matters";
   Answer<v1::GetRequest, v1::GetResponse>("message { topic: 'other' }");
-  EXPECT_THAT(Cli("dlq redrive t --id id1").err, HasSubstr("id1 is no dead letter of t.dlq"));
+  const Result other = Cli("dlq redrive t --id id1");
+  EXPECT_EQ(other.code, kRefused);
+  EXPECT_THAT(other.err, HasSubstr("id1 is no dead letter of t.dlq"));
   Answer<v1::GetRequest, v1::GetResponse>("message { state: STATE_CANCELLED " +
                                           std::string(kLetter) + " }");
   const Result ended = Cli("dlq redrive t --id id1");
   EXPECT_EQ(ended.code, kNotAsWished);
   EXPECT_THAT(ended.err, HasSubstr("the message id1 has ended: cancelled"));
+}
+
+// The dry run decides: a change starts only on a server that knows the filter and has the message.
+TEST_F(CommandsTest, ABulkCommandWithAnIdTakesNoOtherMessage) {
+  const struct {
+    const char* operation;
+    int code;
+    const char* text;
+  } cases[] = {
+      {"matched: 9", kRefused, "the server is older than --id, and would take all messages"},
+      {"filter { message_id: 'id1' }", kNotAsWished, "no pending message id1 of t matches"},
+  };
+  for (const auto& c : cases) {
+    Answer<v1::StartBulkRequest, v1::StartBulkResponse>("operation { state: STATE_DONE " +
+                                                        std::string(c.operation) + " }");
+    for (const char* verb : {"cancel", "shift --by 1h", "release", "purge", "redrive"}) {
+      for (const char* dry : {"", " --dry-run"}) {
+        const Result result = Cli(absl::StrCat("bulk ", verb, " --id id1 t", dry));
+        EXPECT_EQ(result.code, c.code) << verb;
+        EXPECT_THAT(result.err, HasSubstr(c.text));
+      }
+    }
+  }
+  for (const auto& request : server_.Seen<v1::StartBulkRequest>()) EXPECT_TRUE(request.dry_run());
+  EXPECT_THAT(Cli("bulk purge t --id id1 --all").err, HasSubstr("contradict each other"));
 }
 
 TEST_F(CommandsTest, DeadLettersOfDeletedAndUnknownTopics) {
