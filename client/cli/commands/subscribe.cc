@@ -137,6 +137,9 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
   }
   const absl::Status ended = (*subscriber)->status();
   if (!ended.ok()) return Fail(settings, ended);
+  if (counts.streams == 0 && !signalled) {
+    return Fail(settings, absl::UnavailableError("the subscriber never connected"));
+  }
   const bool too_few = input.Has("--max") && counts.delivered < input.Number("--max");
   return too_few && !signalled ? kNotAsWished : kDone;
 }

@@ -186,6 +186,17 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
   EXPECT_THAT(result.err, HasSubstr("\"dead_lettered\":30"));
 }
 
+TEST_F(CommandsTest, SubscribeSaysThatItNeverConnected) {
+  server_.Stop();
+  for (const char* line : {"subscribe t --for 50ms", "subscribe t --for 50ms --quiet",
+                           "subscribe t --for 50ms --json --max 1"}) {
+    const Result result = Cli(line);
+    EXPECT_EQ(result.code, kNoAnswer) << line;
+    EXPECT_THAT(result.err, HasSubstr("the subscriber never connected")) << line;
+  }
+  server_.Start();
+}
+
 TEST_F(CommandsTest, SubscribeAndPullTellWhatIsNewOrPaused) {
   server_.on_subscribe = [&](client::ServerStream* stream, grpc::ServerContext*) {
     v1::SubscribeRequest request;
