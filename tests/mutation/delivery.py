@@ -42,15 +42,16 @@ FAULTS = [
     ("a settlement overtakes those that wait", f"{ROOM}/endings/lease_ends.cc",
      "it != waiting_.end()) {", "it != waiting_.end() && false) {", ALL),
     ("an ack is answered before it is committed", f"{ROOM}/endings/lease_ends.cc",
-     "batch->later.settled.push_back(token); batch->acked.push_back(index);",
-     "batch->now.settled.push_back(token); batch->acked.push_back(index); batch->later.settled.push_back(token);", ALL),
+     "batch->later.settled.push_back(settlement.token); batch->acked.push_back(index);",
+     "batch->now.settled.push_back(settlement.token); batch->acked.push_back(index); "
+     "batch->later.settled.push_back(settlement.token);", ALL),
     ("an ack of a failed journal is answered", f"{ROOM}/endings/lease_ends.cc",
      "if (!accepted) return; FinishAcks(acked);", "FinishAcks(acked); (void)accepted;", ALL),
     ("the credit of acked messages does not return", f"{ROOM}/endings/lease_ends.cc",
      "states_->Remove(index); } if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);",
      "states_->Remove(index); }", ALL),
     ("a shard that cannot read refuses a dead letter", f"{ROOM}/endings/lease_ends.cc",
-     "} else if (reader_->ok()) {", "} else {", ALL),
+     "if (!reader_->ok()) return; protocol::RefusedSettlement", "protocol::RefusedSettlement", ALL),
     # ---- Retries
     ("a failed attempt is not written", f"{ROOM}/endings/retries.cc",
      "entry.progress = true; records_->PutProgress(entry.key(), entry.subscription->state.id, "
@@ -87,8 +88,8 @@ FAULTS = [
      "record.ok() && !record->has_value()) {", "record.ok() && false) {", ALL),
     ("a clean stop keeps the claims of the backlogs", f"{ROOM}/clean_stop.cc", "GiveBackClaims(); done_", "done_", ALL),
     ("a nack is confirmed before it is written", f"{ROOM}/endings/lease_ends.cc",
-     "batch->later.settled.push_back(item.token); ++stats_->nacked;",
-     "batch->now.settled.push_back(item.token); ++stats_->nacked;", ALL),
+     "batch->later.settled.push_back(settlement.token); ++stats_->nacked;",
+     "batch->now.settled.push_back(settlement.token); ++stats_->nacked;", ALL),
     # ---- Dead letters
     ("a dead letter forgets its origin's attempts", f"{ROOM}/endings/dead_letters.cc",
      "origin.attempts = entry.attempts;", "", ALL),
