@@ -93,11 +93,11 @@ bool DamageList::TableOf(absl::string_view family) const {
   return false;
 }
 
-bool DamageList::Hold(absl::string_view family) {
+bool DamageList::Stop(absl::string_view family) {
   const base::MutexLock lock(&mutex_);
-  std::vector<std::string>& held = report_.held_families;
-  if (std::find(held.begin(), held.end(), family) != held.end()) return false;
-  held.emplace_back(family);
+  std::vector<std::string>& stopped = report_.stopped_families;
+  if (std::find(stopped.begin(), stopped.end(), family) != stopped.end()) return false;
+  stopped.emplace_back(family);
   return true;
 }
 

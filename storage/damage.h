@@ -42,7 +42,7 @@ struct DamageReport {
   // Blocks that found no place in `blocks`.
   uint64_t unlisted = 0;
   // The families whose compactions are stopped, because a damaged block made one fail.
-  std::vector<std::string> held_families;
+  std::vector<std::string> stopped_families;
 };
 
 // Names the block, or the table, in a sentence.
@@ -73,8 +73,8 @@ class DamageList {
   uint64_t CountOf(absl::string_view family) const;
   // True if a whole table of the family is listed.
   bool TableOf(absl::string_view family) const;
-  // True if the family was not held before.
-  bool Hold(absl::string_view family);
+  // True if the compactions of the family were not stopped before.
+  bool Stop(absl::string_view family);
   DamageReport report() const;
 
  private:

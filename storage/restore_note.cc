@@ -14,7 +14,7 @@ std::string EncodeRestoreNote(const RestoreNote& note) {
   std::string bytes(kRestoreNoteBytes, '\0');
   StoreLittleEndian(note.snapshot_ms, bytes.data());
   StoreLittleEndian(note.restore_ms, &bytes[sizeof(uint64_t)]);
-  bytes.back() = note.held ? 1 : 0;
+  bytes.back() = note.paused ? 1 : 0;
   return bytes;
 }
 
@@ -24,7 +24,7 @@ std::optional<RestoreNote> DecodeRestoreNote(absl::string_view bytes) {
   }
   return RestoreNote{.snapshot_ms = LoadLittleEndian<uint64_t>(bytes.data()),
                      .restore_ms = LoadLittleEndian<uint64_t>(&bytes[sizeof(uint64_t)]),
-                     .held = bytes.back() == 1};
+                     .paused = bytes.back() == 1};
 }
 
 }  // namespace duetime::storage

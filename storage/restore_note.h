@@ -19,8 +19,8 @@ struct RestoreNote {
   // When the server took the backup, and when it was restored. UTC milliseconds.
   uint64_t snapshot_ms = 0;
   uint64_t restore_ms = 0;
-  // A start has held the topics.
-  bool held = false;
+  // A start has paused the topics.
+  bool paused = false;
 
   friend bool operator==(const RestoreNote&, const RestoreNote&) = default;
 };

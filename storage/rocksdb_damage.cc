@@ -285,7 +285,7 @@ std::optional<DamagedBlock> TableDamage::WholeTable(ColumnFamily family,
                       .last_text = KeyText(family, file->largestkey)};
 }
 
-void TableDamage::HoldCompactions(BackgroundErrors* errors) {
+void TableDamage::StopCompactions(BackgroundErrors* errors) {
   for (const rocksdb::Status& status : errors->Take()) {
     const auto file = FileOf(db_, TablePlaceIn(status.ToString()).value_or(TablePlace{}));
     if (!file.has_value()) continue;
@@ -294,9 +294,9 @@ void TableDamage::HoldCompactions(BackgroundErrors* errors) {
       Find(static_cast<ColumnFamily>(i), status, file->smallestkey);
       // RocksDB then has no limit for the number of tables, so that writes never wait for the
       // compactions.
-      const rocksdb::Status held =
+      const rocksdb::Status status =
           db_->SetOptions(handles_[i], {{"disable_auto_compactions", "true"}});
-      if (held.ok() && list_.Hold(file->column_family_name)) {
+      if (status.ok() && list_.Stop(file->column_family_name)) {
         Log(absl::StrCat("the compactions of ", file->column_family_name,
                          " are stopped, because one needs a damaged block: ", status.ToString()));
       }

@@ -108,7 +108,7 @@ class TableDamage {
 
   // Stops the compactions of the families in which one failed. Cost: reads the table up to the
   // damaged block. So the thread of the appends must not call it.
-  void HoldCompactions(BackgroundErrors* errors);
+  void StopCompactions(BackgroundErrors* errors);
 
   rocksdb::DB* db() const { return db_; }
   rocksdb::ColumnFamilyHandle* handle(ColumnFamily family) const {

@@ -372,7 +372,7 @@ absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> RocksDbStore::Topic
 }
 
 absl::Status RocksDbStore::WriteWitness() {
-  impl_->HoldDamagedCompactions();
+  impl_->StopDamagedCompactions();
   return impl_->database()->WriteWitness();
 }
 absl::Status RocksDbStore::WriteCheckpoint(const std::string& path) {
@@ -420,7 +420,7 @@ RocksDbStats RocksDbStore::Stats() const {
   stats.writes_delayed = one(rocksdb::DB::Properties::kActualDelayedWriteRate) != 0;
   const DamageReport damage = Damage();
   stats.damaged_blocks = damage.blocks.size() + damage.unlisted;
-  stats.held_families = damage.held_families.size();
+  stats.stopped_families = damage.stopped_families.size();
   stats.fenced = database.fenced();
   return stats;
 }

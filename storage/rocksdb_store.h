@@ -80,7 +80,7 @@ struct RocksDbStats {
   bool writes_delayed = false;
   // See DamageReport.
   uint64_t damaged_blocks = 0;
-  uint64_t held_families = 0;
+  uint64_t stopped_families = 0;
   // The journal accepts no more records.
   bool fenced = false;
 };

@@ -54,7 +54,7 @@ class RocksDbStore::Impl {
   // Reads every record of the family `meta`. An error names the damaged file.
   absl::Status CheckMeta();
   // See BackgroundErrors.
-  void HoldDamagedCompactions() { damage_.HoldCompactions(database_->background_errors()); }
+  void StopDamagedCompactions() { damage_.StopCompactions(database_->background_errors()); }
 
   // Applies a group in one write, which also stores `place` unless null.
   rocksdb::Status Write(std::span<const RecordBatch> group, bool sync, const LogPlace* place);

@@ -35,8 +35,8 @@ v1::ClockState ClockStateToProto(base::ClockState state) {
       return v1::CLOCK_STATE_NORMAL;
     case base::ClockState::kSetBack:
       return v1::CLOCK_STATE_SET_BACK;
-    case base::ClockState::kHeld:
-      return v1::CLOCK_STATE_HELD;
+    case base::ClockState::kAhead:
+      return v1::CLOCK_STATE_AHEAD;
   }
   return v1::CLOCK_STATE_UNSPECIFIED;
 }
@@ -111,7 +111,7 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
 
 void FillDamage(const storage::DamageReport& report, v1::ServerInfoResponse* response) {
   constexpr int kBlocksMax = 100;
-  if (report.blocks.empty() && report.held_families.empty()) return;
+  if (report.blocks.empty() && report.stopped_families.empty()) return;
   v1::Damage* const damage = response->mutable_damage();
   damage->set_blocks_total(static_cast<int64_t>(report.blocks.size() + report.unlisted));
   for (const storage::DamagedBlock& block : report.blocks) {
@@ -123,7 +123,7 @@ void FillDamage(const storage::DamageReport& report, v1::ServerInfoResponse* res
     one->set_first_key(block.first_text);
     one->set_last_key(block.last_text);
   }
-  for (const std::string& family : report.held_families) damage->add_held_families(family);
+  for (const std::string& family : report.stopped_families) damage->add_stopped_families(family);
 }
 
 }  // namespace

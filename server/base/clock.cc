@@ -46,13 +46,13 @@ Now ServerTime::Update(RawTime raw) {
   last_.mono_ms += passed;
   unbroken_ms_ += passed;
   if (wall > unbroken_ms_ + forward_step_max_ms_ && !release_) {
-    state_ = ClockState::kHeld;
+    state_ = ClockState::kAhead;
     last_.wall_ms += passed;
     latest_ms_ = std::max(latest_ms_, last_.wall_ms);
     return last_;
   }
   release_ = false;
-  // Leaving a held jump is no step back, unless server time itself goes back.
+  // Leaving a jump that was not accepted is no step back, unless server time itself goes back.
   if (wall < last_.wall_ms) ++steps_back_;
   last_.wall_ms = wall;
   latest_ms_ = std::max(latest_ms_, wall);

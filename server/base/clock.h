@@ -42,7 +42,7 @@ uint64_t ReadMicros();
 enum class ClockState : uint8_t {
   kNormal,   // the wall clock agrees with the steady clock
   kSetBack,  // the wall clock was set back, and has not caught up with its latest time yet
-  kHeld,     // the wall clock jumped ahead too far: server time does not follow
+  kAhead,    // the wall clock jumped ahead too far: server time does not follow
 };
 
 // Turns raw readings into server time.
@@ -64,7 +64,7 @@ class ServerTime {
   // Records a reading and returns the server's time.
   Now Update(RawTime raw);
 
-  // Accepts a held jump: the next Update follows the wall clock.
+  // Accepts a jump that was not accepted: the next Update follows the wall clock.
   void Release() { release_ = true; }
 
   ClockState state() const { return state_; }

@@ -79,7 +79,7 @@ class Loader {
     if (!status.ok()) return status;
     // Revives topics, which then need their links, too.
     if (status = EndDeletions(); !status.ok()) return status;
-    if (status = HoldIfRestored(); !status.ok()) return status;
+    if (status = PauseIfRestored(); !status.ok()) return status;
     LinkKnownDeadLetters();
     return absl::OkStatus();
   }
@@ -318,23 +318,23 @@ class Loader {
 
   // After a restore, pauses all topics that are not paused, once. What the original server
   // delivered after the backup is then delivered again only if an operator wants it.
-  absl::Status HoldIfRestored() {
+  absl::Status PauseIfRestored() {
     const auto bytes =
         store_->GetObject(ObjectKind::kCatalog, kPartition, storage::kRestoreNoteName);
     if (!bytes.ok()) return bytes.status();
     if (!bytes->has_value()) return absl::OkStatus();
     std::optional<storage::RestoreNote> note = storage::DecodeRestoreNote(**bytes);
     if (!note.has_value()) return absl::DataLossError("the note of a restore is damaged");
-    if (note->held) return absl::OkStatus();
+    if (note->paused) return absl::OkStatus();
     for (TopicEntry* const entry : state_->All()) {
       if (entry->phase != TopicPhase::kLive || entry->topic->settings.paused) continue;
       Topic topic = *entry->topic;
       topic.settings.paused = true;
-      topic.settings.held = true;
+      topic.settings.paused_by_restore = true;
       state_->Set(entry, std::move(topic));
       state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
     }
-    note->held = true;
+    note->paused = true;
     storage::Record record;
     record.type = storage::RecordType::kObject;
     record.shard = kPartition;

@@ -43,7 +43,7 @@ void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag)
   const Change* const change = changes_->Find(topic->id);
   command.count = watch || (change != nullptr && change->deletes_topic);
   command.paused = settings.paused;
-  command.held = settings.held;
+  command.paused_by_restore = settings.paused_by_restore;
   command.pace = topic->pace;
   command.minute_max = settings.minute_max;
   command.bucket_policy = settings.minute_policy;

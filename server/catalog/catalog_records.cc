@@ -40,7 +40,7 @@ std::string EncodeTopic(const StoredTopic& topic) {
   to->set_rate_per_s(from.rate_per_s);
   to->set_burst(from.burst);
   to->set_paused(from.paused);
-  to->set_held(from.held);
+  to->set_paused_by_restore(from.paused_by_restore);
   to->set_minute_max(from.minute_max);
   to->set_minute_policy(static_cast<uint32_t>(from.minute_policy));
   to->set_minute_spread_ms(from.minute_spread_ms);
@@ -66,7 +66,7 @@ absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
   to.rate_per_s = from.rate_per_s();
   to.burst = from.burst();
   to.paused = from.paused();
-  to.held = from.held();
+  to.paused_by_restore = from.paused_by_restore();
   to.minute_max = from.minute_max();
   to.minute_policy = static_cast<protocol::BucketPolicy>(from.minute_policy());
   to.minute_spread_ms = from.minute_spread_ms();

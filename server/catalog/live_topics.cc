@@ -65,7 +65,7 @@ void LiveTopics::Update(const UpdateTopic& command) {
   } else {
     settings = entry->topic->settings;
     status = command.edit(&settings);
-    settings.held = entry->topic->settings.held && settings.paused;
+    settings.paused_by_restore = entry->topic->settings.paused_by_restore && settings.paused;
     const bool renamed = settings.dead_letter_topic != entry->topic->settings.dead_letter_topic;
     if (status.ok() && renamed) {
       const std::string& named = settings.dead_letter_topic;

@@ -37,7 +37,7 @@ struct TopicSettings {
   bool paused = false;
   // The first start after a restore paused the topic, and no client has resumed it. If it is set,
   // `paused` is set. No client can set it.
-  bool held = false;
+  bool paused_by_restore = false;
   // The most messages that may become due in one minute, the policy for more, and the longest delay
   // that kSpread may add. If minute_max is 0, there is no limit, and the other two are 0.
   uint64_t minute_max = 0;

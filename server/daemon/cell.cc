@@ -112,9 +112,9 @@ class Membership::Impl {
     wake_.NotifyAll();
     if (thread_.joinable()) thread_.join();
   }
-  void Ask(std::function<bool()> held, std::function<bool()> disk_low) {
+  void Ask(std::function<bool()> keeps_log, std::function<bool()> disk_low) {
     base::MutexLock lock(&mutex_);
-    held_ = std::move(held);
+    keeps_log_ = std::move(keeps_log);
     disk_low_ = std::move(disk_low);
   }
 
@@ -263,7 +263,7 @@ class Membership::Impl {
       const uint64_t now_ms = clock_->Read().mono_ms;
       if (now_ms < trim_ms || !member_.journal()->MayServe(now_ms)) continue;
       trim_ms = now_ms + std::min<uint64_t>(kTrimEveryMs, config_.cell.cell_log_keep_ms);
-      if (Held()) {
+      if (KeepsLog()) {
         roster_->ForgetMarks();
         continue;
       }
@@ -275,9 +275,9 @@ class Membership::Impl {
       if (!status.ok()) spdlog::warn("cell: {}", status.ToString());
     } while (Wait(kTendEvery));
   }
-  bool Held() {
+  bool KeepsLog() {
     base::MutexLock lock(&mutex_);
-    return held_ != nullptr && held_();
+    return keeps_log_ != nullptr && keeps_log_();
   }
   bool DiskLow() {
     base::MutexLock lock(&mutex_);
@@ -314,7 +314,7 @@ class Membership::Impl {
   std::string told_ ABSL_GUARDED_BY(mutex_);
   bool shown_ ABSL_GUARDED_BY(mutex_) = false;
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool()> keeps_log_ ABSL_GUARDED_BY(mutex_);
   std::function<bool()> disk_low_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 
@@ -338,8 +338,8 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Conf
 
 bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
-void Membership::Ask(std::function<bool()> held, std::function<bool()> disk_low) {
-  impl_->Ask(std::move(held), std::move(disk_low));
+void Membership::Ask(std::function<bool()> keeps_log, std::function<bool()> disk_low) {
+  impl_->Ask(std::move(keeps_log), std::move(disk_low));
 }
 void Membership::EndTending() { impl_->EndTending(); }
 bool Membership::hands_over() const { return impl_->hands_over(); }

@@ -42,9 +42,9 @@ class Membership {
   // checkpoint; the caller opens the data directory again and begins a new membership.
   absl::Status status() const;
 
-  // A leader removes nothing from the log while `held` returns true. A member whose `disk_low`
+  // A leader removes nothing from the log while `keeps_log` returns true. A member whose `disk_low`
   // returns true leaves the lead to others. Any thread may ask. REQUIRES: not decided yet.
-  void Ask(std::function<bool()> held, std::function<bool()> disk_low);
+  void Ask(std::function<bool()> keeps_log, std::function<bool()> disk_low);
   // Ends the reports to the log and its trims.
   void EndTending();
 

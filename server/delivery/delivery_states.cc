@@ -18,19 +18,19 @@ DeliveryStates::DeliveryStates(const DeliveryParts& parts)
   DT_CHECK(AllSet(scheduler_, table_, memory_, timers_, leases_, turns_));
 }
 
-void DeliveryStates::Hold(EntryIndex index) {
+void DeliveryStates::Pin(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
-  DT_CHECK(!entry.held);
+  DT_CHECK(!entry.pinned);
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
-  entry.held = true;
-  scheduler_->low_watermark()->Hold(entry.due_ms, index);
+  entry.pinned = true;
+  scheduler_->low_watermark()->Pin(entry.due_ms, index);
 }
 
-void DeliveryStates::Unhold(EntryIndex index) {
+void DeliveryStates::Unpin(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state != EntryState::kFree);
-  if (std::exchange(entry.held, false)) scheduler_->low_watermark()->Release(entry.due_ms);
+  if (std::exchange(entry.pinned, false)) scheduler_->low_watermark()->Release(entry.due_ms);
 }
 
 void DeliveryStates::MakeReady(EntryIndex index) {
@@ -139,7 +139,7 @@ void DeliveryStates::Remove(EntryIndex index) {
   DT_CHECK(MayFollow((*table_)[index].state, EntryState::kFree));
   Subscription* const subscription = (*table_)[index].subscription;
   UnlockOrder(index);
-  Unhold(index);
+  Unpin(index);
   table_->Remove(index);
   scheduler_->NoteProgress();
   turns_->ReadBack(subscription);
@@ -170,7 +170,7 @@ void DeliveryStates::CheckInvariants() const {
       case EntryState::kTaken:
         DT_CHECK(false);
     }
-    DT_CHECK(entry.held || entry.spilled || entry.state == EntryState::kEnding);
+    DT_CHECK(entry.pinned || entry.spilled || entry.state == EntryState::kEnding);
   });
   DT_CHECK_LE(timers, timers_->size());
 }

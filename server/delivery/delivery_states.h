@@ -15,7 +15,7 @@
 namespace duetime::delivery {
 
 // Moves entries between their states, together with everything that belongs to a state: the ready
-// list, the timer, the lease, the ordering key and the hold on the low watermark.
+// list, the timer, the lease, the ordering key and the pin on the low watermark.
 //
 // A move takes two calls: TakeOut leaves the old state, and one of the Make calls enters the new
 // one. The callers decide which move to make. Cost: O(1). Thread safety: confined to the engine
@@ -26,9 +26,9 @@ class DeliveryStates {
 
   // Holds the low watermark back until the entry is listed in the backlog or removed. REQUIRES: the
   // entry does not hold it yet.
-  void Hold(EntryIndex index);
-  // Ends the entry's hold on the low watermark, if there is one.
-  void Unhold(EntryIndex index);
+  void Pin(EntryIndex index);
+  // Ends the entry's pin on the low watermark, if there is one.
+  void Unpin(EntryIndex index);
 
   // ---- From kTaken
   //

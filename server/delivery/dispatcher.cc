@@ -201,7 +201,7 @@ bool Dispatcher::settles_waiting() const { return parts_.lease_ends->waiting() >
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = parts_.timers->NextDue();
-  const bool searches = scheduler_->low_watermark()->held() > 0 ||
+  const bool searches = scheduler_->low_watermark()->pinned() > 0 ||
                         !parts_.subscriptions->retaining().empty() || parts_.expiry->any_limited();
   return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
 }

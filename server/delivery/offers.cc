@@ -44,7 +44,7 @@ Offers::Offers(const DeliveryParts& parts)
 void Offers::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, scheduler_->claim_ms());
   // A command is ending or moving the message. If the message lives on, it is offered again.
-  if (key_locks_->Held(message.key.id)) return;
+  if (key_locks_->Locked(message.key.id)) return;
   const Topic& topic = *subscriptions_->TopicOf(message.topic);
   const bool repeats = scheduler_->MayRepeat(message.key);
   ProgressRows rows;
@@ -90,7 +90,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
 void Offers::OfferAfterCommit(const MessageRef& message) {
   DT_CHECK(ends_->OnlySettling(message.key));
   // The hold keeps the low watermark below the message, so that a recovery also offers it again.
-  scheduler_->low_watermark()->Hold(message.key.due_ms);
+  scheduler_->low_watermark()->Pin(message.key.due_ms);
   writes_->Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;
     // If the clock was set back meanwhile, HandOut waits for the message's time.
@@ -102,7 +102,7 @@ void Offers::OfferAfterCommit(const MessageRef& message) {
 
 void Offers::OfferInNextRun(const MessageRef& message, const absl::Status& unread) {
   // Nobody releases this hold.
-  if (storage::IsDamage(unread)) scheduler_->low_watermark()->Hold(message.key.due_ms);
+  if (storage::IsDamage(unread)) scheduler_->low_watermark()->Pin(message.key.due_ms);
 }
 
 bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {
@@ -160,7 +160,7 @@ void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
   entry.bytes = message.bytes;
   entry.maybe_delivered = taker.uncertain || scheduler_->MaybeDelivered(message.key);
   entry.fire_ms = now.wall_ms;
-  states_->Hold(index);
+  states_->Pin(index);
   if (row != nullptr) {
     entry.attempts = row->attempts;
     entry.half_failures = row->half_failures();
@@ -206,7 +206,7 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
     ends_->DropStale(index);
     return backlog_->ListNew(message, subscription, row, listed == Listed::kUnknown);
   }
-  states_->Unhold(index);
+  states_->Unpin(index);
   backlog_->Unlist(index);
   entry.due_ms = entry.listed_ms = message.key.due_ms;
   entry.bytes = message.bytes;
@@ -219,7 +219,7 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   if (listed == Listed::kUnknown) entry.maybe_delivered = true;
   entry.progress = entry.progress || row != nullptr;
   entry.spilled = subscription->backlog.behind();  // a listing may be damaged, or in flight
-  states_->Hold(index);
+  states_->Pin(index);
 }
 
 void Offers::EndUnwanted(base::Now now, const MessageRef& message, bool settled) {

@@ -102,7 +102,7 @@ void PendingDeliveries::Remove(EntryIndex index) {
   DT_CHECK(entry.Unlinked());
   DT_CHECK(entry.timer.none());
   DT_CHECK(entry.lease == protocol::kNoLease);
-  DT_CHECK(!entry.held);
+  DT_CHECK(!entry.pinned);
   DT_CHECK_EQ(entry.order, 0u);
   Part& part = PartOf(entry.id);
   const auto found = part.find(entry.id);

@@ -123,7 +123,7 @@ struct PendingDelivery {
   // An earlier run of the server may have delivered it.
   bool maybe_delivered = false;
   // Holds the low watermark back.
-  bool held = false;
+  bool pinned = false;
   // Its record has been read, so the message existed after it became due. Until then the entry may
   // be a stale offer of a message that has ended: it was offered twice, or read back while its end
   // was not committed.

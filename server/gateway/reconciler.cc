@@ -131,7 +131,7 @@ Co<absl::Status> Reconciler::Mend(size_t cell, const Seen& wanted, const Seen& h
     const v1::Topic* const here = FindIn(has.topics, name);
     // Whoever resumes a topic after a restore decides that for its cell.
     const bool same =
-        here != nullptr && (here->held() || topic.held() ||
+        here != nullptr && (here->paused_by_restore() || topic.paused_by_restore() ||
                             MessageDifferencer::Equals(here->settings(), topic.settings()));
     if (same) continue;
     *differs = true;

@@ -56,7 +56,7 @@ v1::Operation::State Worse(v1::Operation::State a, v1::Operation::State b) {
 
 void Add(const v1::Topic& more, v1::Topic* sum) {
   AddNumbers(more.counts(), sum->mutable_counts());
-  sum->set_held(sum->held() || more.held());
+  sum->set_paused_by_restore(sum->paused_by_restore() || more.paused_by_restore());
 }
 
 void Add(const v1::Subscription& more, v1::Subscription* sum) {

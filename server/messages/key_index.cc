@@ -36,7 +36,7 @@ absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKin
                                           absl::string_view name) const {
   DT_CHECK(!name.empty());
   // An uncommitted entry is not in the store yet.
-  DT_CHECK(!key_locks_->Held(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
+  DT_CHECK(!key_locks_->Locked(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
   auto entry = store_->GetIndex(shard_, topic, kind, name);
   if (!entry.ok()) return entry.status();
   if (!entry->has_value()) return IndexEntry{};

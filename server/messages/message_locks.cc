@@ -42,7 +42,7 @@ MessageLocks::Name MessageLocks::RequestName(TopicId topic, absl::string_view na
 }
 
 bool MessageLocks::ChangeInFlight(const MessageId& id) const {
-  return key_locks_->Held(id) || dispatcher_->AnyEnding(id);
+  return key_locks_->Locked(id) || dispatcher_->AnyEnding(id);
 }
 
 absl::Status MessageLocks::CheckRoom() const {
@@ -51,7 +51,7 @@ absl::Status MessageLocks::CheckRoom() const {
 }
 
 void MessageLocks::Wait(const Name& name, Waiter waiter, Kind kind) {
-  if (key_locks_->Held(name)) {
+  if (key_locks_->Locked(name)) {
     key_locks_->Wait(name, std::move(waiter), kind);
     return;
   }

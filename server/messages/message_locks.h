@@ -67,7 +67,7 @@ class MessageLocks {
   // `name`: KeyIndex::RequestName.
   static Name RequestName(storage::TopicId topic, absl::string_view name);
 
-  bool Locked(const Name& name) const { return key_locks_->Held(name); }
+  bool Locked(const Name& name) const { return key_locks_->Locked(name); }
   // True if a change of the message is in flight, its settlement included.
   bool ChangeInFlight(const storage::MessageId& id) const;
 

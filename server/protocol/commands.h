@@ -102,7 +102,7 @@ struct TopicCommand {
   // The shard accepts the topic's messages but does not deliver them.
   bool paused = false;
   // The topic waits for an operator after a restore, so its subscriptions drop nothing.
-  bool held = false;
+  bool paused_by_restore = false;
   // Shared by all shards. Null: the topic never had a rate.
   std::shared_ptr<TopicPace> pace = nullptr;
   // The dead-letter topic for subscriptions that name none. 0: unknown.

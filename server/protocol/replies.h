@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 
 #include "server/protocol/answer_budget.h"
-#include "server/protocol/hold.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
 #include "server/protocol/tags.h"
+#include "server/protocol/wait_reason.h"
 #include "storage/types.h"
 
 namespace duetime::protocol {
@@ -138,7 +138,7 @@ struct SubscriptionStatus {
   uint64_t lease_end_ms = 0;
   uint64_t retry_ms = 0;
   // What a message in state kDue waits for.
-  Hold hold{};
+  WaitReason hold{};
   // With kOrderingKey: the message that holds the key. Zero while the server reads the next one.
   storage::MessageId holder{};
 };

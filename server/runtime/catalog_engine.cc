@@ -40,10 +40,10 @@ void CatalogEngine::Join() {
 void CatalogEngine::Run() {
   pthread_setname_np(pthread_self(), "dt-catalog");
   for (;;) {
-    mailbox_.Take(!Held(), std::exchange(handled_, {}), &taken_);
+    mailbox_.Take(!AtLimit(), std::exchange(handled_, {}), &taken_);
     Turn();
     if (taken_.stopping && uncommitted_ == 0) return;
-    const size_t wake_commands = Held() ? CatalogMailbox::kNoCommands : 1;
+    const size_t wake_commands = AtLimit() ? CatalogMailbox::kNoCommands : 1;
     mailbox_.Wait(kSleepMax, wake_commands, std::exchange(handled_, {}));
   }
 }

@@ -55,7 +55,7 @@ class CatalogEngine {
   void Run();
   void Turn();
   void SubmitBatch();
-  bool Held() const { return uncommitted_ >= kUncommittedMax; }
+  bool AtLimit() const { return uncommitted_ >= kUncommittedMax; }
 
   base::Clock* const clock_;
   Committer* const committer_;

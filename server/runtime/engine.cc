@@ -39,7 +39,7 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// How often an engine whose deliveries are held looks whether they may go on.
+// How often an engine that may not deliver looks whether they may go on.
 constexpr milliseconds kHeldLookEvery{10};
 // The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
@@ -60,7 +60,7 @@ Engine::Engine(uint16_t shard, const EngineOptions& options, const EngineContext
 
 absl::Status Engine::Recover() {
   const absl::Status status = shard_.Recover(context_.clock->Read());
-  shard_.Hold();
+  shard_.Suspend();
   if (status.ok()) PublishStats();
   return status;
 }
@@ -90,7 +90,7 @@ void Engine::Run() {
   }
   for (;;) {
     turns_.fetch_add(1, std::memory_order_relaxed);
-    const bool take = !CommandsLeft() && !Held();
+    const bool take = !CommandsLeft() && !AtLimit();
     mailbox_.Take(take, std::exchange(handled_, {}), &taken_);
     if (take) {
       taken_commands_.swap(taken_.commands);
@@ -124,7 +124,7 @@ void Engine::FollowJournal() {
   if (dispatches) {
     shard_.Begin();
   } else {
-    shard_.Hold();
+    shard_.Suspend();
   }
 }
 
@@ -186,7 +186,7 @@ void Engine::DeliverEffects() {
 }
 
 void Engine::Sleep(const shard::StepResult& result) {
-  const bool busy = result.more || (CommandsLeft() && !Held());
+  const bool busy = result.more || (CommandsLeft() && !AtLimit());
   if (!busy || now_.mono_ms >= published_mono_ms_ + kPublishPeriodMs) PublishStats();
   if (busy) return;
   microseconds timeout =
@@ -194,7 +194,7 @@ void Engine::Sleep(const shard::StepResult& result) {
   // The journal does not say when deliveries may go on.
   if (!dispatches_) timeout = std::min<microseconds>(timeout, kHeldLookEvery);
   size_t wake_commands = 1;
-  if (Held()) {
+  if (AtLimit()) {
     wake_commands = ShardMailbox::kNoCommands;
   } else if (!uncommitted_.empty()) {
     wake_commands = kBusyWakeCommands;

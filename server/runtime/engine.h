@@ -52,7 +52,7 @@ struct EngineOptions {
 // messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
 // thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close); (5) the
-// shard is held (Shard::Hold) until mailbox().Begin(), and while the journal does not allow
+// shard is suspended (Shard::Suspend) until mailbox().Begin(), and while the journal does not allow
 // deliveries.
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
@@ -84,7 +84,7 @@ class Engine {
   };
 
   void Run();
-  // Holds the shard while the journal says so (Journal::MayServe).
+  // Suspends the shard while the journal says so (Journal::MayServe).
   void FollowJournal();
   void HandleCompletions();
   void HandleCommands();
@@ -95,7 +95,7 @@ class Engine {
   void PublishStats();
 
   // True while the limits of uncommitted records hold back commands.
-  bool Held() const {
+  bool AtLimit() const {
     return uncommitted_sum_.records >= options_.uncommitted_records_max ||
            uncommitted_sum_.bytes >= options_.uncommitted_bytes_max;
   }

@@ -110,7 +110,7 @@ void Housekeeping::LookAtClock() {
           "have "
           "been early by the corrected clock; nothing is early from now on");
       break;
-    case base::ClockState::kHeld:
+    case base::ClockState::kAhead:
       spdlog::error(
           "the wall clock jumped ahead by more than the limit and is not believed; server time "
           "goes "

@@ -116,7 +116,7 @@ class Mailbox final : public CompletionSink {
 
   void Complete(std::span<const Completion> completions) override;
 
-  // Ends the hold of the shard (Shard::Hold).
+  // Resumes the shard (Shard::Suspend).
   void Begin();
   // Asks the engine to stop deliveries.
   void StopDispatch();

@@ -66,7 +66,7 @@ void DueTurns::CheckInvariants() const {
     pool_.Visit(list, size_, [&](const Wheel::Expired& item) {
       ++size;
       DT_CHECK(item.entry.topic == list.topic);
-      if (item.entry.held != 0) return;
+      if (item.entry.pinned != 0) return;
       DT_CHECK_LE(due_ms, item.due);
       due_ms = item.due;
     });

@@ -62,42 +62,42 @@ class KeyLocks {
     }
   };
 
-  bool Held(const Name& name) const { return !held_.empty() && held_.contains(name); }
-  bool Held(const storage::MessageId& id) const { return Held(Name(id)); }
+  bool Locked(const Name& name) const { return !locked_.empty() && locked_.contains(name); }
+  bool Locked(const storage::MessageId& id) const { return Locked(Name(id)); }
 
-  // REQUIRES: not held.
-  void Acquire(const Name& name) { DT_CHECK(held_.try_emplace(name).second); }
+  // REQUIRES: not locked.
+  void Acquire(const Name& name) { DT_CHECK(locked_.try_emplace(name).second); }
 
-  // Runs `waiter` when the lock is free, or as its kind says. REQUIRES: held.
+  // Runs `waiter` when the lock is free, or as its kind says. REQUIRES: locked.
   void Wait(const Name& name, Waiter waiter, Kind kind = Kind::kChange) {
-    const auto it = held_.find(name);
-    DT_CHECK(it != held_.end());
+    const auto it = locked_.find(name);
+    DT_CHECK(it != locked_.end());
     it->second.push_back({.run = std::move(waiter), .kind = kind});
     ++waiting_;
   }
   // True if something waits for the name.
   bool AnyWaits(const Name& name) const {
-    const auto it = held_.find(name);
-    return it != held_.end() && !it->second.empty();
+    const auto it = locked_.find(name);
+    return it != locked_.end() && !it->second.empty();
   }
 
   // Frees the lock and runs the waiters until one of them acquires it again, and then those that
   // join while `may_join` says that they may. With `ok` false the shard has failed, and all of them
-  // run. REQUIRES: held.
+  // run. REQUIRES: locked.
   void Release(base::Now now, const Name& name, bool ok,
                absl::FunctionRef<bool()> may_join = &Never) {
-    const auto it = held_.find(name);
-    DT_CHECK(it != held_.end());
+    const auto it = locked_.find(name);
+    DT_CHECK(it != locked_.end());
     Queue waiters = std::move(it->second);
-    held_.erase(it);
+    locked_.erase(it);
     Queue passed;
     while (!waiters.empty()) {
       Waiter waiter = std::move(waiters.front().run);
       waiters.pop_front();
       --waiting_;
       waiter(now, ok);
-      const auto again = held_.find(name);
-      if (again == held_.end()) continue;
+      const auto again = locked_.find(name);
+      if (again == locked_.end()) continue;
       if (again->second.empty() && may_join()) {
         Pass(&waiters, &passed);
         if (!waiters.empty() && waiters.front().kind == Kind::kJoin) continue;
@@ -111,7 +111,7 @@ class KeyLocks {
     DT_CHECK(passed.empty());
   }
 
-  size_t held() const { return held_.size(); }
+  size_t locked() const { return locked_.size(); }
   size_t waiting() const { return waiting_; }
 
  private:
@@ -130,7 +130,7 @@ class KeyLocks {
     }
   }
 
-  absl::flat_hash_map<Name, Queue> held_;
+  absl::flat_hash_map<Name, Queue> locked_;
   size_t waiting_ = 0;
 };
 

@@ -7,10 +7,10 @@
 
 namespace duetime::scheduler {
 
-void LowWatermark::Hold(uint64_t due_ms, uint32_t cookie) {
+void LowWatermark::Pin(uint64_t due_ms, uint32_t cookie) {
   Bucket& bucket = buckets_[due_ms >> kBucketBits];
   ++bucket.holders;
-  ++held_;
+  ++pinned_;
   if (cookie != kNoCookie) bucket.cookies.push_back(cookie);
 }
 
@@ -18,11 +18,11 @@ void LowWatermark::Release(uint64_t due_ms) {
   const auto it = buckets_.find(due_ms >> kBucketBits);
   DT_CHECK(it != buckets_.end());
   DT_CHECK_GT(it->second.holders, 0u);
-  --held_;
+  --pinned_;
   if (--it->second.holders == 0) buckets_.erase(it);
 }
 
-uint64_t LowWatermark::LowestHeld(uint64_t limit_ms) const {
+uint64_t LowWatermark::LowestPinned(uint64_t limit_ms) const {
   if (buckets_.empty()) return limit_ms;
   return std::min(limit_ms, buckets_.begin()->first << kBucketBits);
 }

@@ -106,7 +106,7 @@ void Scheduler::BeginAgain(base::Now now) {
   }
   turns_.Take(turns_.size(), &expired_);
   for (const Wheel::Expired& due : expired_) {
-    if (due.entry.held != 0) low_watermark_.Release(due.due);
+    if (due.entry.pinned != 0) low_watermark_.Release(due.due);
   }
   expired_.clear();
   moved_.clear();
@@ -153,7 +153,7 @@ void Scheduler::Put(base::Now now, const MessageRef& message, std::string record
     low_watermark_.Release(writes_->open_records()[*replaces].key.due_ms);
   }
   // The low watermark must not pass a commit in flight: recovery would not find the message.
-  low_watermark_.Hold(message.key.due_ms);
+  low_watermark_.Pin(message.key.due_ms);
   writer_->Put(message.key, message.topic, std::move(record), replaces);
   // A message that is due very soon gets its claim in the same batch, so that it need not wait for
   // a second one.
@@ -236,13 +236,13 @@ void Scheduler::AddTimer(const MessageRef& message) {
   // A late message holds the watermark itself: it leaves the wheel behind messages that are due
   // later, so LowestDue does not find it at the front of DueTurns.
   const bool late = message.key.due_ms <= wheel_->position();
-  if (late) low_watermark_.Hold(message.key.due_ms);
+  if (late) low_watermark_.Pin(message.key.due_ms);
   Timer timer;
   timer.id = message.key.id;
   timer.topic = message.topic;
   timer.bytes = message.bytes & kTimerBytesMask;
   timer.recurs = (message.flags & storage::MessageFlags::kRecurs) != 0 ? 1u : 0u;
-  timer.held = late ? 1u : 0u;
+  timer.pinned = late ? 1u : 0u;
   wheel_->Add(message.key.due_ms, timer);
 }
 
@@ -286,7 +286,7 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
   }
   // The bytes may be readable again in the next run, after a repair or if the disk misread them. So
   // that run begins here: this hold has no release.
-  if (page.damaged) low_watermark_.Hold(from.due_ms);
+  if (page.damaged) low_watermark_.Pin(from.due_ms);
   counters_.loaded += page.items.size();
   load_partial_ = page.next.has_value() || until.due_ms <= now.wall_ms;
   if (page.next.has_value()) {
@@ -349,7 +349,7 @@ size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
     for (const Wheel::Expired& due : expired_) {
       if (moved_.empty() || !IsStale({.due_ms = due.due, .id = due.entry.id})) {
         turns_.Add(due);
-      } else if (due.entry.held != 0) {
+      } else if (due.entry.pinned != 0) {
         low_watermark_.Release(due.due);
       }
     }
@@ -373,7 +373,7 @@ void Scheduler::Fire(base::Now now, size_t budget) {
                                  .topic = timer.topic,
                                  .bytes = timer.bytes,
                                  .flags = flags});
-    if (timer.held != 0) low_watermark_.Release(due_ms);
+    if (timer.pinned != 0) low_watermark_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;
 }
@@ -386,7 +386,7 @@ void Scheduler::WriteLowWatermark(base::Now now) {
 }
 
 void Scheduler::AdvanceLowWatermark() {
-  const uint64_t mark_ms = low_watermark_.LowestHeld(
+  const uint64_t mark_ms = low_watermark_.LowestPinned(
       turns_.LowestDue(std::min(wheel_->now() + 1, horizon_.until().due_ms)));
   if (mark_ms <= low_watermark_ms_) return;
   low_watermark_ms_ = mark_ms;

@@ -16,7 +16,7 @@ struct Timer {
   // MessageFlags::kRecurs.
   uint32_t recurs : 1 = 0;
   // The message was late when it was added, so it holds the low watermark itself.
-  uint32_t held : 1 = 0;
+  uint32_t pinned : 1 = 0;
 };
 static_assert(sizeof(Timer) == 24);
 

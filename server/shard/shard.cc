@@ -78,7 +78,7 @@ class Shard::Impl {
     if (failed_) return result;
     FollowClock(now);
     if (closing_) return CloseStep(now);
-    if (held_) {
+    if (suspended_) {
       if (!dispatcher_.read_status().ok()) Fail(now);
       return result;
     }
@@ -130,8 +130,8 @@ class Shard::Impl {
 
   bool failed() const { return failed_; }
 
-  void Hold() { held_ = true; }
-  void Begin() { held_ = false; }
+  void Suspend() { suspended_ = true; }
+  void Begin() { suspended_ = false; }
 
   void StopDispatch() {
     stopped_ = true;
@@ -381,7 +381,7 @@ class Shard::Impl {
   // Wall time minus steady time at the last step of the clock.
   int64_t clock_offset_ms_ = 0;
   bool failed_ = false;
-  bool held_ = false;
+  bool suspended_ = false;
   bool stopped_ = false;
   bool closing_ = false;
   bool closed_ = false;
@@ -393,7 +393,7 @@ Shard::Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::Messa
 Shard::~Shard() = default;
 
 absl::Status Shard::Recover(base::Now now) { return impl_->Recover(now); }
-void Shard::Hold() { impl_->Hold(); }
+void Shard::Suspend() { impl_->Suspend(); }
 void Shard::Begin() { impl_->Begin(); }
 void Shard::Handle(base::Now now, protocol::Command command) {
   impl_->Handle(now, std::move(command));

@@ -63,9 +63,9 @@ class Shard {
   // first. An error means that the store cannot be read.
   absl::Status Recover(base::Now now);
 
-  // From Hold to Begin, steps load, fire, hand out and end nothing. Commands are decided, so that
-  // the runtime can restore subscriptions first. Close may come without Begin.
-  void Hold();
+  // From Suspend to Begin, steps load, fire, hand out and end nothing. Commands are decided, so
+  // that the runtime can restore subscriptions first. Close may come without Begin.
+  void Suspend();
   void Begin();
 
   // Decides one command. Answers come as effects, at once or after a commit.

@@ -70,7 +70,7 @@ class CancellableWheel {
     if (++number_ == 0) number_ = 1;
     stamp->number = number_;
     ++live_;
-    wheel_.Add(due, Held{.entry = entry, .number = number_});
+    wheel_.Add(due, Armed{.entry = entry, .number = number_});
   }
 
   // Cancels an entry. Returns false if the stamp is none, that is, if the entry was handed out or
@@ -85,8 +85,8 @@ class CancellableWheel {
     }
     if (!sweeping_) sweeping_ = dead() > live_ + kDeadMin;
     for (int step = 0; sweeping_ && step < kSweepSteps; ++step) {
-      sweeping_ =
-          !wheel_.SweepStep([this](const Held& held) { return IsAlive(find_(held.entry), held); });
+      sweeping_ = !wheel_.SweepStep(
+          [this](const Armed& armed) { return IsAlive(find_(armed.entry), armed); });
     }
     return true;
   }
@@ -106,7 +106,7 @@ class CancellableWheel {
   size_t size() const { return live_; }
   // Cancelled entries that still take room.
   size_t dead() const { return wheel_.size() - live_; }
-  // Memory held, in bytes.
+  // Memory armed, in bytes.
   size_t bytes() const {
     return sizeof(*this) - sizeof(wheel_) + wheel_.bytes() +
            expired_.capacity() * sizeof(expired_[0]);
@@ -121,36 +121,36 @@ class CancellableWheel {
  private:
   static constexpr int kSweepSteps = 2;
 
-  struct Held {
+  struct Armed {
     Entry entry;
     // The number of its stamp.
     uint32_t number = 0;
   };
 
-  static bool IsAlive(const TimerStamp* stamp, const Held& held) {
-    return stamp != nullptr && stamp->number == held.number;
+  static bool IsAlive(const TimerStamp* stamp, const Armed& armed) {
+    return stamp != nullptr && stamp->number == armed.number;
   }
 
   // Moves the live entries of expired_ to `out`, and clears expired_.
   void HandOut(std::vector<Expired>* out) {
-    for (const auto& [due, held] : expired_) {
-      TimerStamp* const stamp = find_(held.entry);
-      if (!IsAlive(stamp, held)) continue;
+    for (const auto& [due, armed] : expired_) {
+      TimerStamp* const stamp = find_(armed.entry);
+      if (!IsAlive(stamp, armed)) continue;
       *stamp = TimerStamp();
       --live_;
-      out->push_back(Expired{.due = due, .entry = held.entry});
+      out->push_back(Expired{.due = due, .entry = armed.entry});
     }
     expired_.clear();
   }
 
   const FindStamp find_;
-  TimingWheel<Held> wheel_;
+  TimingWheel<Armed> wheel_;
   size_t live_ = 0;
   // The number of the last entry added.
   uint32_t number_ = 0;
   bool sweeping_ = false;
   // Scratch, reused.
-  std::vector<typename TimingWheel<Held>::Expired> expired_;
+  std::vector<typename TimingWheel<Armed>::Expired> expired_;
 };
 
 }  // namespace duetime::wheel

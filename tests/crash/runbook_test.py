@@ -221,7 +221,7 @@ class RunbookTest(unittest.TestCase):
         machine.set_clock(7200)
         machine.wait("curl http://127.0.0.1:7789/metrics", "duetime_clock_state 2")
         self.left.insert(0, page)
-        self.follow(machine, "clock held")
+        self.follow(machine, "clock ahead")
         machine.type("duetime pull orders | grep waits", ok=False)
         # The clock is right: a restart accepts it.
         self.follow(machine)

@@ -455,7 +455,7 @@ TEST_P(StorageBlockDamageTest, ACompactionThatMeetsItDoesNotFence) {
   ASSERT_TRUE(Open(/*write_buffer_bytes=*/256 << 10).ok());
   // Each round rewrites records in the whole range of keys, so that compactions read every table.
   uint64_t rounds = 0;
-  for (; rounds < 400 && store_->Damage().held_families.empty(); ++rounds) {
+  for (; rounds < 400 && store_->Damage().stopped_families.empty(); ++rounds) {
     std::vector<RecordBatch> group;
     for (uint64_t number = kMessages; number < kMessages + 200; ++number) {
       RecordBatch batch = BatchOf(number);
@@ -469,7 +469,7 @@ TEST_P(StorageBlockDamageTest, ACompactionThatMeetsItDoesNotFence) {
     ASSERT_TRUE(store_->WriteWitness().ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  EXPECT_EQ(store_->Damage().held_families, std::vector<std::string>{GetParam()}) << log_;
+  EXPECT_EQ(store_->Damage().stopped_families, std::vector<std::string>{GetParam()}) << log_;
   EXPECT_FALSE(store_->Stats().fenced);
   for (uint64_t number = kMessages + 1000; number < kMessages + 3000; ++number) {
     ASSERT_EQ(store_->Append({{{Accept(number)}}}, Durability::kSynced), AppendOutcome::kAccepted);

@@ -16,8 +16,8 @@ SHARD = "server/shard/shard.cc"
 
 FAULTS = [
     # ---- A start after a loss
-    ("a shard delivers before its subscriptions are back", SHARD, "if (held_) {", "if (false) {", "shard_test"),
-    ("a held shard hides that it cannot read", SHARD,
+    ("a shard delivers before its subscriptions are back", SHARD, "if (suspended_) {", "if (false) {", "shard_test"),
+    ("a suspended shard hides that it cannot read", SHARD,
      "if (!dispatcher_.read_status().ok()) Fail(now); return result;", "return result;", "shard_test"),
 
     # ---- Leases
@@ -51,7 +51,7 @@ FAULTS = [
      "states_->Remove(index); } if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);",
      "states_->Remove(index); }", ALL),
     ("a shard that cannot read refuses a dead letter", f"{ROOM}/endings/lease_ends.cc",
-     "if (!reader_->ok()) return; protocol::RefusedSettlement", "protocol::RefusedSettlement", ALL),
+     "if (!reader_->ok()) return;", "", ALL),
     # ---- Retries
     ("a failed attempt is not written", f"{ROOM}/endings/retries.cc",
      "entry.progress = true; records_->PutProgress(entry.key(), entry.subscription->state.id, "
@@ -118,7 +118,7 @@ FAULTS = [
      "backlog_->Unlist(place, *subscription); // The count", "// The count", ALL),
     # ---- Offers
     ("a message in change is offered", f"{ROOM}/offers.cc",
-     "if (key_locks_->Held(message.key.id)) return;", "", ALL),
+     "if (key_locks_->Locked(message.key.id)) return;", "", ALL),
     ("an offer of a message that is being settled is not repeated", f"{ROOM}/offers.cc",
      "takers_.empty() && ends_->OnlySettling(message.key)", "false", ALL),
     ("a settled subscription is offered the message again", f"{ROOM}/offers.cc",
@@ -153,8 +153,8 @@ FAULTS = [
     ("an entry leaves memory before its listing is committed", f"{ROOM}/backlog/backlog.cc",
      "if (!listing.forget || !forgetting) return;", "if (!forgetting) return;", ALL),
     ("the low watermark passes a listing in flight", f"{ROOM}/backlog/backlog.cc",
-     "scheduler_->low_watermark()->Hold(message.key.due_ms); Add(",
-     "scheduler_->low_watermark()->Hold(UINT64_MAX >> 20); Add(", ALL),
+     "scheduler_->low_watermark()->Pin(message.key.due_ms); Add(",
+     "scheduler_->low_watermark()->Pin(UINT64_MAX >> 20); Add(", ALL),
     ("a parked backlog is never read again", f"{ROOM}/backlog/backlog.cc",
      "timers_->WakeAt(now.mono_ms + first.due_ms - now.wall_ms, subscription);", "", ALL),
     ("a listing loses the attempts", f"{ROOM}/backlog/backlog.cc",
@@ -181,11 +181,12 @@ FAULTS = [
     ("expired messages fill a topic that nobody reads", f"{ROOM}/endings/expiry.cc",
      "quota == nullptr || quota->HasRoom() ||", "true || quota->HasRoom() ||", WORLD),
     ("expired messages end while there is room", f"{ROOM}/endings/expiry.cc", "quota->HasRoom() ||", "", WORLD),
-    ("a held topic loses what is expired", f"{ROOM}/endings/expiry.cc", "if (topic.held) continue;", "", WORLD),
+    ("a topic paused by a restore loses what is expired", f"{ROOM}/endings/expiry.cc",
+     "if (topic.paused_by_restore) continue;", "", WORLD),
     ("a full topic is searched without a pause", f"{ROOM}/endings/expiry.cc",
      "next_walk_mono_ms_[walk_->topic] = now.mono_ms + kWalkPeriodMs;", "", WORLD),
     ("a message that a call holds is ended as expired", f"{ROOM}/endings/expiry.cc",
-     "return key_locks_->Held(id) || ends_->AnyEnding(id);", "return ends_->AnyEnding(id);", WORLD),
+     "return key_locks_->Locked(id) || ends_->AnyEnding(id);", "return ends_->AnyEnding(id);", WORLD),
     ("the number of messages of a shard is not bounded", f"{ROOM}/endings/retention.cc", "return max > 0 &&", "return false &&",
      ALL),
     ("a new subscription gets no earlier messages", f"{ROOM}/subscriptions/subscription_fill.cc",
@@ -232,10 +233,10 @@ FAULTS = [
     ("the room that another leaves is not used", f"{ROOM}/pace/turns.h",
      "wait_for_room_.push_back(subscription); return;", "return;",
      PARTS),
-    ("a paused subscription has its turn", f"{ROOM}/hold.h",
-     "if (subscription.state.settings.paused) return Hold::kSubscriptionPaused;", "", ALL),
-    ("an explanation names no busy ordering key", f"{ROOM}/hold.h", "return protocol::Hold::kOrderingKey;",
-     "return protocol::Hold::kNone;", WORLD),
+    ("a paused subscription has its turn", f"{ROOM}/wait_reason.h",
+     "if (subscription.state.settings.paused) return WaitReason::kSubscriptionPaused;", "", ALL),
+    ("an explanation names no busy ordering key", f"{ROOM}/wait_reason.h", "return protocol::WaitReason::kOrderingKey;",
+     "return protocol::WaitReason::kNone;", WORLD),
     ("an explanation does not see the backlog", f"{ROOM}/endings/message_status.cc",
      "if (free && subscription->backlog.any()) one", "if (free && subscription == nullptr) one", WORLD),
     ("a stream gets more although it sends nothing", f"{ROOM}/streams.cc",

@@ -36,7 +36,7 @@ REPLICA = "server/cell/replica.cc"
 JOURNAL = "server/cell/replicated_journal.cc"
 
 FAULTS = [
-    ("one release of a held clock believes every later jump", "server/base/clock.cc", "release_ = false;", "",
+    ("one release of a clock that is ahead believes every later jump", "server/base/clock.cc", "release_ = false;", "",
      BASE, "P2", 30),
     ("the last batch of a group decides about the sync", COMMITTER,
      "if (item.durability == storage::Durability::kSynced) { group_durability_ = storage::Durability::kSynced; }",

@@ -203,7 +203,7 @@ void ConcurrentCalls::StepFormer() {
   if (serves) {
     former.Begin();
   } else {
-    former.Hold();
+    former.Suspend();
   }
   former.Step(now);
   // Its appends wait for the log.

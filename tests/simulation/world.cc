@@ -163,7 +163,7 @@ shard::StepResult World::StepHeld(uint16_t shard, base::Now now) {
   if (host_->MayServe()) {
     shards_[shard]->Begin();
   } else {
-    shards_[shard]->Hold();
+    shards_[shard]->Suspend();
   }
   return shards_[shard]->Step(now);
 }

@@ -97,7 +97,7 @@ Finding CheckClock(const v1::ServerInfoResponse& info) {
                      "come later",
                      "Let a time daemon slew the clock instead of stepping it; this ends by "
                      "itself.");
-    case v1::CLOCK_STATE_HELD:
+    case v1::CLOCK_STATE_AHEAD:
       return Bad("clock", "the server's clock jumped ahead, and the server does not follow it",
                  "Set the clock right, or restart the server if the new time is right.");
     default:

@@ -24,15 +24,15 @@ using client::Client;
 using TopicPages = client::PageReader<v1::ListTopicsRequest, v1::ListTopicsResponse>;
 
 // The names of the topics that wait.
-absl::StatusOr<Names> HeldTopics(AdminClient* client) {
-  Names held;
+absl::StatusOr<Names> TopicsPausedByRestore(AdminClient* client) {
+  Names paused;
   TopicPages pages({}, [client](const auto& request) { return client->ListTopics(request); });
   for (;;) {
     const auto page = pages.Next();
     if (!page.ok()) return page.status();
-    if (!page->has_value()) return held;
+    if (!page->has_value()) return paused;
     for (const v1::Topic& topic : (*page)->topics()) {
-      if (topic.held()) held.push_back(topic.name());
+      if (topic.paused_by_restore()) paused.push_back(topic.name());
     }
   }
 }
@@ -52,18 +52,18 @@ absl::StatusOr<std::string> OldestText(const Settings& settings, Client* client,
 ExitCode ShowStatus(const Settings& settings, Client* client, AdminClient* admin) {
   const auto info = client->ServerInfo();
   if (!info.ok()) return Fail(settings, info.status());
-  const auto names = HeldTopics(admin);
+  const auto names = TopicsPausedByRestore(admin);
   if (!names.ok()) return Fail(settings, names.status());
-  std::vector<v1::Topic> held;
+  std::vector<v1::Topic> paused;
   for (const std::string& name : *names) {
     v1::GetTopicRequest request;
     request.set_name(name);
     absl::StatusOr<v1::Topic> topic = admin->GetTopic(request);
     if (!topic.ok()) return Fail(settings, topic.status());
-    held.push_back(*std::move(topic));
+    paused.push_back(*std::move(topic));
   }
   if (settings.json) {
-    for (const v1::Topic& topic : held) Print(JsonLine(topic));
+    for (const v1::Topic& topic : paused) Print(JsonLine(topic));
     return kDone;
   }
   if (!info->has_restored()) {
@@ -74,12 +74,12 @@ ExitCode ShowStatus(const Settings& settings, Client* client, AdminClient* admin
       "restored from a backup of ",
       FormatTimeText(client::FromProto(info->restored().snapshot_time()), settings.zone), ", on ",
       FormatTimeText(client::FromProto(info->restored().restore_time()), settings.zone), "\n"));
-  if (held.empty()) {
+  if (paused.empty()) {
     Print("no topic waits\n");
     return kDone;
   }
   std::vector<std::vector<std::string>> lines;
-  for (const v1::Topic& topic : held) {
+  for (const v1::Topic& topic : paused) {
     const auto oldest = OldestText(settings, client, topic.name());
     if (!oldest.ok()) return Fail(settings, oldest.status());
     lines.push_back({topic.name(), absl::StrCat(topic.counts().pending()),
@@ -130,10 +130,10 @@ absl::Status ReleaseTopic(const Settings& settings, const v1::StartBulkRequest& 
 
 ExitCode Release(const Settings& settings, const Input& input, const v1::StartBulkRequest& asked,
                  AdminClient* client) {
-  const auto held = HeldTopics(client);
-  if (!held.ok()) return Fail(settings, held.status());
+  const auto paused = TopicsPausedByRestore(client);
+  if (!paused.ok()) return Fail(settings, paused.status());
   bool found = false;
-  for (const std::string& topic : *held) {
+  for (const std::string& topic : *paused) {
     if (!input.Has("--all") && topic != asked.topic()) continue;
     found = true;
     v1::StartBulkRequest request = asked;

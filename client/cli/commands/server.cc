@@ -113,7 +113,7 @@ absl::StatusOr<v1::Damage> ListDamage(Client* client, const v1::ServerInfoReques
 }  // namespace
 
 std::string DamageText(const v1::Damage& damage, const absl::TimeZone& zone) {
-  if (damage.blocks().empty() && damage.held_families().empty()) {
+  if (damage.blocks().empty() && damage.stopped_families().empty()) {
     return "no damage was found since the start\n";
   }
   const Rows rows = {Row("file", {Column("FILE")}), Row("offset", {Column("OFFSET")}),
@@ -122,7 +122,7 @@ std::string DamageText(const v1::Damage& damage, const absl::TimeZone& zone) {
   std::string text = TableText(rows, damage.blocks(), zone);
   const int64_t more = damage.blocks_total() - damage.blocks_size();
   if (more > 0) absl::StrAppend(&text, "and ", more, " more\n");
-  for (const std::string& family : damage.held_families()) {
+  for (const std::string& family : damage.stopped_families()) {
     absl::StrAppend(&text, "the compactions of ", family, " are stopped\n");
   }
   return text;

@@ -69,7 +69,7 @@ Rows TopicRows() {
       TopicNameRow(),
       Row("settings.paused",
           {WordForTrue("yes: messages are accepted and wait"), Warns(), Line("paused")}),
-      Row("held",
+      Row("paused_by_restore",
           {WordForTrue("yes: it waits for duetime restore release"), Warns(), Line("restored")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),
       Row("settings.rate", {As(ShortRateText), Column("RATE", "-")}),

@@ -221,7 +221,7 @@ export interface ServerInfo {
   damage?: {
     blocks: { file: string; offset: Int64; family: string; first_key: string; last_key: string }[];
     blocks_total: Int64;
-    held_families: string[];
+    stopped_families: string[];
   };
 }
 

@@ -1314,7 +1314,7 @@ func (x *SettleRequest) GetSettlements() []*Settlement {
 	return nil
 }
 
-// Response for Settle. Every token of the request is in exactly one of the fields.
+// Response for Settle. Each settlement has its token in exactly one of the fields.
 type SettleResponse struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache

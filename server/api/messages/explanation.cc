@@ -126,30 +126,30 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
 
 }  // namespace
 
-v1::SubscriptionStatus::WaitReason ToProto(protocol::Hold hold) {
+v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason hold) {
   using Status = v1::SubscriptionStatus;
   switch (hold) {
-    case protocol::Hold::kNone:
+    case protocol::WaitReason::kNone:
       return Status::WAIT_REASON_UNSPECIFIED;
-    case protocol::Hold::kTopicPaused:
+    case protocol::WaitReason::kTopicPaused:
       return Status::WAIT_REASON_TOPIC_PAUSED;
-    case protocol::Hold::kSubscriptionPaused:
+    case protocol::WaitReason::kSubscriptionPaused:
       return Status::WAIT_REASON_SUBSCRIPTION_PAUSED;
-    case protocol::Hold::kNoSubscriber:
+    case protocol::WaitReason::kNoSubscriber:
       return Status::WAIT_REASON_NO_SUBSCRIBER;
-    case protocol::Hold::kNoCredit:
+    case protocol::WaitReason::kNoCredit:
       return Status::WAIT_REASON_NO_CREDIT;
-    case protocol::Hold::kFailures:
+    case protocol::WaitReason::kFailures:
       return Status::WAIT_REASON_FAILURES;
-    case protocol::Hold::kStartup:
+    case protocol::WaitReason::kStartup:
       return Status::WAIT_REASON_STARTUP;
-    case protocol::Hold::kRate:
+    case protocol::WaitReason::kRate:
       return Status::WAIT_REASON_RATE;
-    case protocol::Hold::kOrderingKey:
+    case protocol::WaitReason::kOrderingKey:
       return Status::WAIT_REASON_ORDERING_KEY;
-    case protocol::Hold::kRetry:
+    case protocol::WaitReason::kRetry:
       return Status::WAIT_REASON_RETRY;
-    case protocol::Hold::kBacklog:
+    case protocol::WaitReason::kBacklog:
       return Status::WAIT_REASON_BACKLOG;
   }
   return Status::WAIT_REASON_UNSPECIFIED;

@@ -4,13 +4,13 @@
 #include <cstdint>
 
 #include "duetime/v1/lifecycle.pb.h"
-#include "server/protocol/hold.h"
 #include "server/protocol/replies.h"
+#include "server/protocol/wait_reason.h"
 
 namespace duetime::api {
 
 // Pure.
-v1::SubscriptionStatus::WaitReason ToProto(protocol::Hold hold);
+v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason hold);
 
 // Fills in the timeline, the causes of the lateness, and a summary of both in one sentence.
 // REQUIRES: `response` already has the message and its subscriptions. Pure.

@@ -21,7 +21,7 @@ namespace {
 void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic* topic) {
   topic->set_name(std::string(name));
   ToProto(settings, topic->mutable_settings());
-  topic->set_held(settings.held);
+  topic->set_paused_by_restore(settings.paused_by_restore);
 }
 
 // Changes the settings of a topic with `edit`, and fills in the topic after the change. `edit` runs

@@ -139,7 +139,7 @@ void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscrip
     listed.listed = true;
     records_->PutProgress(message.key, subscription->state.id, listed);
   }
-  scheduler_->low_watermark()->Hold(message.key.due_ms);
+  scheduler_->low_watermark()->Pin(message.key.due_ms);
   Add({.place = place, .due_ms = message.key.due_ms, .subscription = subscription},
       {.attempts = row != nullptr ? row->attempts : 0,
        .bytes = message.bytes,
@@ -195,7 +195,7 @@ void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
   subscription->backlog.AddToRest(place);
   // An entry that is listed and does not hold the low watermark has a committed listing. Nobody
   // knows better than that when the entry has left memory.
-  if (!entry.spilled || entry.held || entry.listed_as_delivered) {
+  if (!entry.spilled || entry.pinned || entry.listed_as_delivered) {
     return Forget(index, place.due_ms, /*rest=*/true);
   }
   if (entry.attempts > 0) subscription->forgot_delivered = true;
@@ -294,7 +294,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
   const bool forgetting = same && entry.state == EntryState::kForgetting;
   subscription->listed.Arrived(listing.place, forgetting);
   if (!same) return;
-  states_->Unhold(listing.index);
+  states_->Unpin(listing.index);
   // Only a listing with `forget` removes the entry. After an earlier listing the entry's progress
   // record may not be committed yet, and the end of the message would miss that record.
   if (!listing.forget || !forgetting) return;
@@ -319,7 +319,7 @@ bool Backlog::ListOld() {
     // A cookie may be stale: its index is free, or belongs to another entry. Listing that entry
     // early does no harm.
     if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
-        entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
+        entry.state == EntryState::kForgetting || entry.spilled || !entry.pinned) {
       continue;
     }
     if (entry.state == EntryState::kReady && !entry.subscription->served()) {

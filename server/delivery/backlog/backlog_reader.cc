@@ -82,7 +82,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
   for (const BacklogRef& item : page->items) subscription->backlog.CountRead(item.key);
   subscription->backlog.Advance(After(page->items.back().key));
   std::erase_if(page->items, [this, subscription](const BacklogRef& item) {
-    const bool locked = key_locks_->Held(item.key.id);
+    const bool locked = key_locks_->Locked(item.key.id);
     if (locked) UnlistIfStale(item, subscription);
     return locked || table_->FindAt(KeyOf(item), subscription) != kNoEntry;
   });
@@ -147,7 +147,7 @@ void BacklogReader::OnClaimed(base::Now now, Subscription* subscription,
   }
   for (const BacklogRef& item : page) {
     const EntryIndex found = table_->Find(item.key.id, subscription);
-    if (key_locks_->Held(item.key.id)) {
+    if (key_locks_->Locked(item.key.id)) {
       UnlistIfStale(item, subscription);
     } else if (found == kNoEntry) {
       TakeUp(now, subscription, item);

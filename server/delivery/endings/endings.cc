@@ -30,7 +30,7 @@ absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Tombst
   DT_CHECK(!tombstone.key.empty());
   // The key may belong to another message by now, or a command is giving it to one.
   const auto kind = IndexKind::kUserKey;
-  if (key_locks_->Held(
+  if (key_locks_->Locked(
           KeyLocks::Name(static_cast<uint8_t>(kind), tombstone.topic, tombstone.key))) {
     return absl::OkStatus();
   }

@@ -23,8 +23,8 @@ namespace duetime::delivery {
 // turn comes, and expired messages would fill max_pending for ever. So while a topic with a limit
 // has no room, Expiry walks over its due messages, first those in memory, then those on disk, and
 // ends the expired ones. A walk that finds nothing to end goes on a search period later, and the
-// next walk of the topic begins kWalkPeriodMs after the last one. The messages of a held topic
-// stay: after a restore, an operator decides first.
+// next walk of the topic begins kWalkPeriodMs after the last one. The messages of a topic paused by
+// a restore stay: after a restore, an operator decides first.
 //
 // Cost: one look at each of up to 100 limited topics in each search period; while one of them is
 // full, one page of reads. Thread safety: confined to the engine thread.

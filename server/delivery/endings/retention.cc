@@ -88,7 +88,7 @@ bool Retention::Step(base::Now now) {
     retaining.pop_front();
     retaining.push_back(subscription);
     DT_CHECK(!subscription->state.deleting);
-    if (subscription->topic->held) continue;
+    if (subscription->topic->paused_by_restore) continue;
     if (!counted && subscription->bounded() && !subscription->listed.known()) {
       counted = CountListed(subscription);
     }
@@ -127,7 +127,7 @@ bool Retention::CountListed(Subscription* subscription) {
   const auto only_there = [this, subscription](const BacklogRef& item) {
     const EntryIndex index = table_->Find(item.key.id, subscription);
     return (index == kNoEntry || (*table_)[index].place() != item.key) &&
-           !subscription->listed.IsArriving(item.key.id) && !key_locks_->Held(item.key.id);
+           !subscription->listed.IsArriving(item.key.id) && !key_locks_->Locked(item.key.id);
   };
   const auto found = std::count_if(page->items.begin(), page->items.end(), only_there);
   listed.Walked(static_cast<size_t>(found), After(page->items.back().key));
@@ -141,7 +141,7 @@ bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
     const PendingDelivery& entry = (*table_)[index];
     DT_CHECK(entry.state == EntryState::kReady);
     if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
-    if (key_locks_->Held(entry.id) || ends_->MessageEnding(entry.key())) return false;
+    if (key_locks_->Locked(entry.id) || ends_->MessageEnding(entry.key())) return false;
     const auto record = reader_->Record(entry.key());
     if (!record.ok() && !storage::IsDamage(record.status())) return false;
     // The record of a damaged message stays, and the subscription forgets it.
@@ -183,7 +183,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       subscription->retention_cursor = item.key;
       return true;
     }
-    if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+    if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
     // A listed message that is also in memory stays.
     if (table_->Find(item.key.id, subscription) == kNoEntry) {
       if (!GiveUpOneListed(now, item, subscription)) return false;

@@ -14,7 +14,8 @@ namespace duetime::delivery {
 
 // A subscription may bound its messages by age and by number. Messages beyond a bound are dropped
 // or become dead letters, oldest first and in slices, whether or not the subscription has streams.
-// The subscriptions of a held topic drop nothing: after a restore, an operator decides first.
+// The subscriptions of a topic paused by a restore drop nothing: after a restore, an operator
+// decides first.
 //
 // The number counts ready and listed messages (BacklogCount). A walk over the backlog counts the
 // listed messages after a start, after a change of settings, and after as many drops as there are

@@ -38,7 +38,7 @@ class Pacing {
   static void GiveBack(size_t messages, Subscription* subscription) {
     DT_CHECK_GT(messages, 0u);
     subscription->pacing.throttle.GiveBack(messages);
-    subscription->pacing.waits_for = protocol::Hold::kNone;  // the next turn asks again
+    subscription->pacing.waits_for = protocol::WaitReason::kNone;  // the next turn asks again
   }
 
   void OnFailure(base::Now now, Subscription* subscription) {
@@ -50,14 +50,14 @@ class Pacing {
   }
   void OnSuccess(Subscription* subscription) {
     if (!subscription->pacing.throttle.OnSuccess()) return;
-    subscription->pacing.waits_for = protocol::Hold::kNone;
+    subscription->pacing.waits_for = protocol::WaitReason::kNone;
     turns_->Serve(subscription);
   }
 
   // Call this if time has passed or settings have changed. Checks again whether the subscription
   // must wait.
   void CheckAgain(base::Now now, Subscription* subscription) {
-    subscription->pacing.waits_for = protocol::Hold::kNone;
+    subscription->pacing.waits_for = protocol::WaitReason::kNone;
     backlog_->Unpark(now, subscription);
     if (subscription->pacing.throttle.Slowed(now.mono_ms)) {
       timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);

@@ -12,8 +12,8 @@
 #include "server/base/clock.h"
 #include "server/delivery/pace/failure_throttle.h"
 #include "server/delivery/pace/startup_ramp.h"
-#include "server/protocol/hold.h"
 #include "server/protocol/topic_pace.h"
+#include "server/protocol/wait_reason.h"
 
 namespace duetime::delivery {
 
@@ -48,16 +48,16 @@ class SubscriptionPacing {
   // can grant a message that is due at `due_ms`. Later than now.
   uint64_t Wait(base::Now now, uint64_t due_ms) {
     uint64_t at_ms = throttle.NextMs(now.mono_ms);
-    waits_for = protocol::Hold::kFailures;
-    const auto consider = [this, &at_ms](uint64_t limit_ms, protocol::Hold hold) {
+    waits_for = protocol::WaitReason::kFailures;
+    const auto consider = [this, &at_ms](uint64_t limit_ms, protocol::WaitReason hold) {
       if (limit_ms < at_ms) return;
       at_ms = limit_ms;
       waits_for = hold;
     };
-    if (Ramped(due_ms)) consider(ramp_.NextMs(now.mono_ms), protocol::Hold::kStartup);
+    if (Ramped(due_ms)) consider(ramp_.NextMs(now.mono_ms), protocol::WaitReason::kStartup);
     if (clock_ != nullptr) {
       consider((clock_->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros,
-               protocol::Hold::kRate);
+               protocol::WaitReason::kRate);
     }
     return std::max(at_ms, now.mono_ms + 1);
   }
@@ -65,8 +65,8 @@ class SubscriptionPacing {
   FailureThrottle throttle;
   // The limit that made the subscription wait for its wake-up, because Take refused; the one that
   // lasts longest if there are several. kNone: it does not wait.
-  protocol::Hold waits_for = protocol::Hold::kNone;
-  bool waiting() const { return waits_for != protocol::Hold::kNone; }
+  protocol::WaitReason waits_for = protocol::WaitReason::kNone;
+  bool waiting() const { return waits_for != protocol::WaitReason::kNone; }
 
  private:
   static constexpr uint64_t kMicros = 1000;

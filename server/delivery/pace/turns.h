@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "server/base/check.h"
-#include "server/delivery/hold.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/shard_limits.h"
 #include "server/delivery/subscriptions/subscription.h"
+#include "server/delivery/wait_reason.h"
 
 namespace duetime::delivery {
 
@@ -32,7 +32,8 @@ class Turns {
   }
 
   static bool CanServe(const Subscription& subscription) {
-    return subscription.ready.count > 0 && HoldOf(subscription) == protocol::Hold::kNone;
+    return subscription.ready.count > 0 &&
+           WaitReasonOf(subscription) == protocol::WaitReason::kNone;
   }
   static bool CanReadBack(const Subscription& subscription) {
     const bool unread = subscription.backlog.behind() || subscription.order.wants_read();

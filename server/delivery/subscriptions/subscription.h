@@ -67,7 +67,7 @@ struct Topic {
   // How long tombstones are kept.
   uint64_t tombstone_retention_ms = 0;
   bool paused = false;
-  bool held = false;
+  bool paused_by_restore = false;
   std::shared_ptr<protocol::TopicPace> pace;
   storage::TopicId dead_letter{};
 };

@@ -47,7 +47,7 @@ void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& 
   Topic* const topic = subscriptions_->TopicOf(command.topic);
   topic->tombstone_retention_ms = command.tombstone_retention_ms;
   topic->paused = command.paused;
-  topic->held = command.held;
+  topic->paused_by_restore = command.paused_by_restore;
   topic->pace = command.pace;
   topic->dead_letter = command.dead_letter;
   if (command.quota != nullptr) expiry_->AddLimited(command.topic);

@@ -113,7 +113,7 @@ absl::StatusOr<storage::Page<MessageHeadRef>> SubscriptionFill::ReadPage(
 
 bool SubscriptionFill::List(const MessageHeadRef& item, Subscription* subscription) {
   if (item.key.id < subscription->state.start) return true;
-  if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+  if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
   if (table_->Find(item.key.id, subscription) != kNoEntry) return true;
   const auto rows = reader_->Progress(item.key);
   if (!rows.ok()) {

@@ -93,7 +93,7 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseEntries(base::Now now,
 bool SubscriptionRelease::ReleaseEntry(base::Now now, EntryIndex index) {
   const PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.subscription->state.deleting);
-  if (key_locks_->Held(entry.id) || ends_->AnyEnding(entry.id)) return false;
+  if (key_locks_->Locked(entry.id) || ends_->AnyEnding(entry.id)) return false;
   if (entry.state == EntryState::kForgetting) return false;
   const auto record = reader_->Record(entry.key());
   // The record of a damaged message stays, and the subscription forgets it.
@@ -127,7 +127,7 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
   if (page->items.empty() && !page->next.has_value()) return Progress::kDone;
   for (const BacklogRef& item : page->items) {
     subscription->release_cursor = item.key;
-    if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return Progress::kBlocked;
+    if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return Progress::kBlocked;
     const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
     if (!reader_->ok()) return Progress::kBlocked;
     if (index != kNoEntry) ends_->Drop(now, index);

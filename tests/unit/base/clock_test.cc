@@ -114,7 +114,7 @@ TEST_F(ServerTimeTest, AClockThatWasSetBackMayReturnButNotGoBeyond) {
   Read();
   machine_.StepWall(3'600'000 + kStepMax + 1);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) - 3'590'000);
-  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  EXPECT_EQ(time_.state(), ClockState::kAhead);
 }
 
 TEST_F(ServerTimeTest, AStepForwardUpToTheThresholdIsFollowed) {
@@ -126,11 +126,11 @@ TEST_F(ServerTimeTest, AStepForwardUpToTheThresholdIsFollowed) {
 TEST_F(ServerTimeTest, AStepForwardBeyondTheThresholdIsHeld) {
   machine_.StepWall(kStepMax + 1);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
-  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  EXPECT_EQ(time_.state(), ClockState::kAhead);
   // Server time passes at the pace of the monotonic clock.
   machine_.Pass(5'000);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 5'000);
-  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  EXPECT_EQ(time_.state(), ClockState::kAhead);
 }
 
 TEST_F(ServerTimeTest, AHeldJumpEndsWhenTheClockComesBack) {
@@ -147,7 +147,7 @@ TEST_F(ServerTimeTest, AHeldJumpEndsWhenTheClockComesBack) {
 TEST_F(ServerTimeTest, AHeldJumpIsFollowedAfterRelease) {
   machine_.StepWall(86'400'000);
   Read();
-  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  EXPECT_EQ(time_.state(), ClockState::kAhead);
   time_.Release();
   machine_.Pass(1);
   EXPECT_EQ(Read().wall_ms, machine_.wall());
@@ -161,7 +161,7 @@ TEST_F(ServerTimeTest, OneReleaseIsGoodForOneJump) {
   Read();
   machine_.StepWall(86'400'000);
   Read();
-  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  EXPECT_EQ(time_.state(), ClockState::kAhead);
 }
 
 TEST_F(ServerTimeTest, ASteadyClockThatGoesBackIsIgnored) {
@@ -192,7 +192,7 @@ TEST(ServerTimeEdgesTest, NeverAheadOfTheWallClock) {
       const Now now = time.Update(raw);
       ASSERT_LE(now.wall_ms, static_cast<uint64_t>(raw.wall_ms)) << "seed " << seed;
       ASSERT_GE(now.mono_ms, last_mono) << "seed " << seed;
-      if (time.state() != ClockState::kHeld) {
+      if (time.state() != ClockState::kAhead) {
         ASSERT_EQ(now.wall_ms, static_cast<uint64_t>(raw.wall_ms)) << "seed " << seed;
       }
       last_mono = now.mono_ms;

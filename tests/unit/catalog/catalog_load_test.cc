@@ -313,7 +313,7 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
     const TopicPtr found = world.snapshot().FindTopic(topic);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->settings.paused, is_paused);
-    EXPECT_EQ(found->settings.held, is_held);
+    EXPECT_EQ(found->settings.paused_by_restore, is_held);
   };
   const auto resume = [](TopicSettings* settings) {
     settings->paused = false;
@@ -324,7 +324,7 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
     // Whoever paused it before the backup resumes it.
     expect("paused", true, false);
     for (const ShardView& shard : world.shards())
-      EXPECT_TRUE(shard.topics.at(1).paused && shard.topics.at(1).held);
+      EXPECT_TRUE(shard.topics.at(1).paused && shard.topics.at(1).paused_by_restore);
     world.Restart();
   }
   EXPECT_TRUE(world.Ask(UpdateTopic{.name = "a", .edit = resume})->status.ok());
@@ -333,7 +333,7 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
   const auto note = world.store().GetObject(ObjectKind::kCatalog, kPartition,
                                             std::string(storage::kRestoreNoteName));
   EXPECT_EQ(storage::DecodeRestoreNote(**note),
-            (storage::RestoreNote{.snapshot_ms = 5, .restore_ms = 6, .held = true}));
+            (storage::RestoreNote{.snapshot_ms = 5, .restore_ms = 6, .paused = true}));
 }
 
 struct MendCase {

@@ -16,7 +16,7 @@ StoredTopic FullTopic() {
                     .rate_per_s = 5,
                     .burst = 6,
                     .paused = true,
-                    .held = true,
+                    .paused_by_restore = true,
                     .minute_max = 7,
                     .minute_policy = protocol::BucketPolicy::kSpread,
                     .minute_spread_ms = 8,

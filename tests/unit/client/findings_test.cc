@@ -52,7 +52,7 @@ TEST(FindingsTest, TheServersOwnState) {
                          {"state: SERVING_STATE_STORAGE_FAILED", {"server: bad"}},
                          {"version: '2'", {"version: warning"}},
                          {"clock_state: CLOCK_STATE_SET_BACK", {"clock: warning"}},
-                         {"clock_state: CLOCK_STATE_HELD", {"clock: bad"}},
+                         {"clock_state: CLOCK_STATE_AHEAD", {"clock: bad"}},
                          {"damage { blocks_total: 3 }", {"data: bad"}},
                          {"disk_low: true", {"space: bad"}},
                          {"counts { topics: 9 }", {"limits: warning"}},

@@ -405,7 +405,7 @@ TEST(ServerInfoTextTest, ShowsDamage) {
   EXPECT_THAT(ServerInfoText({}, /*all=*/false, kUtc), Not(HasSubstr("damage")));
   const auto info = ParseProto<v1::ServerInfoResponse>(
       "damage { blocks { file: '000012.sst' offset: 77 family: 'messages' first_key: 'shard 0' "
-      "last_key: 'shard 1' } blocks_total: 3 held_families: 'index' }");
+      "last_key: 'shard 1' } blocks_total: 3 stopped_families: 'index' }");
   EXPECT_THAT(ServerInfoText(info, /*all=*/false, kUtc), HasSubstr("3 damaged blocks"));
   EXPECT_THAT(
       DamageText(info.damage(), kUtc),

@@ -118,10 +118,10 @@ TEST(TopScreenTest, TheScreenFits) {
   }
   EXPECT_THAT(ScreenText("here:1", nullptr, now, Order::kName, "no answer", {}),
               HasSubstr("\nno answer\n"));
-  now.info.set_clock_state(v1::CLOCK_STATE_HELD);
+  now.info.set_clock_state(v1::CLOCK_STATE_AHEAD);
   now.info.set_disk_low(true);
   EXPECT_THAT(ScreenText("here:1", nullptr, now, Order::kName, "", {}),
-              HasSubstr("serving  up 0s  clock held  disk low\n"));
+              HasSubstr("serving  up 0s  clock ahead  disk low\n"));
   EXPECT_THAT(ScreenText("here:1", nullptr, At(0, {}), Order::kName, "", {}),
               HasSubstr("no topics\n"));
 }

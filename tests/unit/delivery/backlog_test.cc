@@ -32,9 +32,9 @@ TEST_F(BacklogTest, ANewMessageHoldsTheLowWatermarkUntilItIsListed) {
   p_.backlog->ListNew(message, one_, nullptr);
   EXPECT_TRUE(one_->backlog.behind());
   EXPECT_EQ(p_.backlog->behind(), 1u);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u);
   Commit();
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
   EXPECT_TRUE(Listed(message.key, *one_));
   EXPECT_EQ(one_->spills_in_flight, 0u);
 }
@@ -59,7 +59,7 @@ TEST_F(BacklogTest, AnEntryThatIsOfferedAgainHoldsTheLowWatermark) {
   const EntryIndex again = Ready(one_, message);
   ASSERT_EQ(again, first);
   Commit();
-  EXPECT_TRUE(At(again).held);
+  EXPECT_TRUE(At(again).pinned);
 }
 
 TEST_F(BacklogTest, AnEntryThatEndsMeanwhileIsNotTouched) {
@@ -79,7 +79,7 @@ TEST_F(BacklogTest, AListedEntryStaysInMemoryAndHoldsNothing) {
   p_.backlog->List(index);
   Commit();
   EXPECT_EQ(At(index).state, EntryState::kReady);
-  EXPECT_FALSE(At(index).held);
+  EXPECT_FALSE(At(index).pinned);
   EXPECT_FALSE(one_->backlog.any());
   p_.backlog->Unlist(index);
   Commit();
@@ -242,7 +242,7 @@ TEST_F(BacklogReaderTest, AStaleEntryGivesWayToTheListing) {
   storage::MessageKey stale = message.key;
   stale.due_ms -= 5;
   const EntryIndex index = p_.table->Insert(stale, one_);
-  p_.states->Hold(index);
+  p_.states->Pin(index);
   p_.states->MakeReady(index);
   Attach();
   ReadPage();
@@ -253,7 +253,7 @@ TEST_F(BacklogReaderTest, AStaleEntryGivesWayToTheListing) {
   EXPECT_EQ(entry.attempts, 2u);
   EXPECT_EQ(entry.half_failures, 4u);
   EXPECT_TRUE(entry.progress);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
 }
 
 TEST_F(BacklogReaderTest, AStaleListingIsRemoved) {

@@ -96,7 +96,7 @@ TEST_F(DeliveryStatesTest, TakeOutLeavesEveryState) {
   }
   EXPECT_EQ(p_.table->size(), 0u);
   EXPECT_EQ(p_.timers->size(), 0u);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
 }
 
 TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
@@ -120,10 +120,10 @@ TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
 
 TEST_F(DeliveryStatesTest, AnEntryHoldsTheLowWatermarkUntilItIsRemoved) {
   const EntryIndex index = Take();
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
-  EXPECT_DEATH(p_.states->Hold(index), "check failed");
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u);
+  EXPECT_DEATH(p_.states->Pin(index), "check failed");
   p_.states->Remove(index);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
 }
 
 TEST_F(LeasesTest, ATokenFindsItsEntryUntilTheLeaseEnds) {

@@ -63,7 +63,7 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   EntryIndex Take(Subscription* subscription, const storage::MessageRef& message) {
     const EntryIndex index = p_.table->Insert(message.key, subscription);
     p_.table->operator[](index).bytes = message.bytes;
-    p_.states->Hold(index);
+    p_.states->Pin(index);
     const auto record = p_.reader->Record(message.key);
     if (record.ok() && record->has_value()) p_.table->Learn(index, **record);
     return index;

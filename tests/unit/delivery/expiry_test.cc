@@ -56,7 +56,7 @@ TEST_F(ExpiryTest, EndsWhatIsExpiredInAFullTopicWithoutASubscriber) {
     uint64_t ttl_ms;
     LatePolicy policy;
     bool full;
-    bool held;
+    bool paused_by_restore;
     bool ends;
   };
   const std::vector<Case> cases = {
@@ -73,7 +73,7 @@ TEST_F(ExpiryTest, EndsWhatIsExpiredInAFullTopicWithoutASubscriber) {
       SCOPED_TRACE(std::string(c.name) + (on_disk ? ", on disk" : ", in memory"));
       const storage::MessageRef message = PutDue(c.ttl_ms, c.policy, on_disk);
       quota_->max = c.full ? 1 : 1'000;
-      one_->topic->held = c.held;
+      one_->topic->paused_by_restore = c.paused_by_restore;
       now_.wall_ms += 5'000;
       now_.mono_ms += Expiry::kWalkPeriodMs + 5'000;
       Walk();

@@ -175,7 +175,7 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeServedIsNotQueued) {
            {"nothing is ready", [](Subscription* s) { s->ready.count = 0; }},
            {"no stream has credit", [](Subscription* s) { s->available.clear(); }},
            {"it waits for its pace",
-            [](Subscription* s) { s->pacing.waits_for = protocol::Hold::kRate; }},
+            [](Subscription* s) { s->pacing.waits_for = protocol::WaitReason::kRate; }},
            {"it is paused", [](Subscription* s) { s->state.settings.paused = true; }},
        }) {
     SCOPED_TRACE(c.what);

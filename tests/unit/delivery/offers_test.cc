@@ -49,7 +49,7 @@ TEST_F(OffersTest, EachSubscriptionThatItIsForGetsAnEntry) {
     const EntryIndex index = p_.table->Find(message.key.id, one);
     ASSERT_NE(index, kNoEntry);
     EXPECT_EQ(At(index).state, EntryState::kReady);
-    EXPECT_TRUE(At(index).held);
+    EXPECT_TRUE(At(index).pinned);
   }
   EXPECT_EQ(p_.table->Find(message.key.id, younger), kNoEntry);
   EXPECT_EQ(stats_.fired, 1u);
@@ -61,7 +61,7 @@ TEST_F(OffersTest, ASecondOfferChangesNothing) {
   Offer(in_memory);
   EXPECT_EQ(p_.table->size(), 1u);
   EXPECT_EQ(one_->ready.count, 1u);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u);
 }
 
 TEST_F(OffersTest, BehindABacklogTheMessageIsListed) {
@@ -123,7 +123,7 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   storage::MessageRef stale = moved;
   stale.key.due_ms -= 5;
   const EntryIndex index = p_.table->Insert(stale.key, one_);
-  p_.states->Hold(index);
+  p_.states->Pin(index);
   p_.states->MakeReady(index);
   one_->backlog.Advance(After(moved.key));
   Offer(moved);
@@ -132,7 +132,7 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   EXPECT_EQ(one_->ready.count, 0u);
   EXPECT_TRUE(Listed(moved.key, *one_));
   EXPECT_LE(one_->backlog.first(), moved.key);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
 }
 
 TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsAboutToBeListedAtItsPlace) {
@@ -141,13 +141,13 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsAboutToBeListedAtItsPlace) {
   storage::MessageRef stale = moved;
   stale.key.due_ms -= 5;
   const EntryIndex index = p_.table->Insert(stale.key, one_);
-  p_.states->Hold(index);
+  p_.states->Pin(index);
   p_.states->MakeReady(index);
   Offer(moved);
   EXPECT_EQ(p_.table->size(), 0u);
   Commit();
   EXPECT_TRUE(Listed(moved.key, *one_));
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
 }
 
 TEST_F(OffersTest, ABoundedSubscriptionCountsAMessageOnce) {
@@ -192,7 +192,7 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
               storage::MessageRef stale = message;
               stale.key.due_ms -= 5;
               const EntryIndex index = p_.table->Insert(stale.key, one);
-              p_.states->Hold(index);
+              p_.states->Pin(index);
               p_.states->MakeReady(index);
             }},
            {"the message, which no subscription wants",
@@ -206,12 +206,12 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
     one_->state.start = {};
     const storage::MessageRef message = Put();
     c.prepare(one_, message);
-    const size_t held = scheduler_.low_watermark()->held();
+    const size_t held = scheduler_.low_watermark()->pinned();
     const size_t in_memory = p_.table->size();
     store_.FailReads(storage::DamageError({}));
     Offer(message);
     store_.FailReads(absl::OkStatus());
-    EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1);
+    EXPECT_EQ(scheduler_.low_watermark()->pinned(), held + 1);
     EXPECT_EQ(p_.table->size(), in_memory);
     EXPECT_TRUE(p_.reader->ok());
     for (Subscription* const other : std::vector(one_->topic->subscriptions)) {
@@ -238,10 +238,10 @@ TEST_F(OffersTest, AMessageThatNoSubscriptionWantsEnds) {
     other->state.start = scheduler_.NextId();
     stats_.dropped = 0;
     Offer(message);
-    EXPECT_TRUE(key_locks_.Held(message.key.id));
+    EXPECT_TRUE(key_locks_.Locked(message.key.id));
     Commit();
     EXPECT_FALSE(Stored(message.key));
-    EXPECT_FALSE(key_locks_.Held(message.key.id));
+    EXPECT_FALSE(key_locks_.Locked(message.key.id));
     EXPECT_EQ(TombstoneOf(message.key.id)->state, c.how);
     EXPECT_EQ(stats_.dropped, c.dropped);
   }
@@ -266,7 +266,7 @@ TEST_P(OfferWhileSettlingTest, TheMessageEndsAfterTheCommit) {
   EXPECT_FALSE(Stored(message.key));
   EXPECT_FALSE(Row(message.key, *one_).has_value());
   EXPECT_EQ(p_.table->size(), 0u);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
   EXPECT_EQ(key_locks_.held(), 0u);
 }
 
@@ -303,13 +303,13 @@ TEST_F(OffersTest, TheLowWatermarkWaitsForAMessageThatIsBeingSettled) {
   const storage::MessageRef message = Put();
   Settle(one_, message, EndState::kAcked);
   Delete(other);
-  const size_t held = scheduler_.low_watermark()->held();
+  const size_t held = scheduler_.low_watermark()->pinned();
   Offer(message);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), held + 1);
   const auto batch = writes_.Take();
   ASSERT_TRUE(batch.has_value());
   writes_.Complete(now_, batch->sequence, /*accepted=*/false);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1) << "nothing changes in a failed shard";
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), held + 1) << "nothing changes in a failed shard";
 }
 
 // What another subscription still wants stays.
@@ -325,7 +325,7 @@ TEST_F(OffersTest, AMessageThatIsBeingSettledIsStillOfferedToTheOthers) {
   ASSERT_TRUE(Row(message.key, *one_).has_value());
   EXPECT_EQ(Row(message.key, *one_)->state, RowState::kSettled);
   EXPECT_EQ(p_.table->size(), 1u);
-  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u) << "only by the entry";
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u) << "only by the entry";
 }
 
 }  // namespace

@@ -55,12 +55,12 @@ TEST_F(RetentionTest, AHeldTopicKeepsItsMessages) {
   for (uint64_t i = 0; i < 5; ++i) MoveToDisk(20'000 + i);
   protocol::TopicCommand topic;
   topic.topic = one_->state.topic;
-  topic.held = true;
+  topic.paused_by_restore = true;
   p_.changes->SetTopic(now_, topic);
   EXPECT_EQ(StepToTheEnd(), 1u);
   EXPECT_EQ(one_->listed.count(), 5u);
   // The operator has released it.
-  topic.held = false;
+  topic.paused_by_restore = false;
   p_.changes->SetTopic(now_, topic);
   StepToTheEnd();
   Commit();

@@ -59,15 +59,15 @@ TEST(SubscriptionPacingTest, SaysWhichLimitItWaitsFor) {
   pacing.SetClock(pace.ClockOf(kSubscription));
   Granted(&pacing, kStart, kStart + 1, 100);
   pacing.Wait(TimeAt(kStart), kStart + 1);
-  EXPECT_EQ(pacing.waits_for, protocol::Hold::kRate);
+  EXPECT_EQ(pacing.waits_for, protocol::WaitReason::kRate);
   pacing.SetClock(nullptr);
   Granted(&pacing, kStart, kStart, 100);
   pacing.Wait(TimeAt(kStart), kStart);
-  EXPECT_EQ(pacing.waits_for, protocol::Hold::kStartup);
+  EXPECT_EQ(pacing.waits_for, protocol::WaitReason::kStartup);
   for (int i = 0; i < 10'000; ++i) pacing.throttle.OnFailure(kStart);
   Granted(&pacing, kStart, kStart + 1, 10'000);
   pacing.Wait(TimeAt(kStart), kStart + 1);
-  EXPECT_EQ(pacing.waits_for, protocol::Hold::kFailures);
+  EXPECT_EQ(pacing.waits_for, protocol::WaitReason::kFailures);
 }
 
 // The throttle gets back what the topic's rate did not let go.

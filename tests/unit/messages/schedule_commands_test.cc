@@ -320,7 +320,7 @@ TEST_F(ScheduleCommandsTest, ChangesThatWaitForOneMessageShareOneWrite) {
   constexpr int kPushes = 50;
   const auto delay_of = [](int number) { return static_cast<uint64_t>(number + 1) * 1'000; };
   const MessageId id = Schedule("p0", 1'000, Keyed(OnConflict::kPushBack)).id;
-  const size_t held = scheduler_.low_watermark()->held();
+  const size_t held = scheduler_.low_watermark()->pinned();
   Push(1, delay_of(1));
   const auto first = Take();
   for (int i = 2; i <= kPushes; ++i) Push(i, delay_of(i));
@@ -344,7 +344,7 @@ TEST_F(ScheduleCommandsTest, ChangesThatWaitForOneMessageShareOneWrite) {
   }
   EXPECT_EQ(stats_.rescheduled, static_cast<uint64_t>(kPushes));
   EXPECT_EQ(stats_.merged, static_cast<uint64_t>(kPushes - 2));
-  EXPECT_EQ(scheduler_.low_watermark()->held(), held);
+  EXPECT_EQ(scheduler_.low_watermark()->pinned(), held);
   EXPECT_EQ(key_locks_.held(), 0u);
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
   EXPECT_TRUE(Deliver(delay_of(kPushes) - 1).empty());

@@ -109,7 +109,7 @@ MetricFamily FindIn(const Registry::Families& families, const std::string& name)
 class SteppedClock final : public base::Clock {
  public:
   base::Now Read() override { return {}; }
-  base::ClockState state() override { return base::ClockState::kHeld; }
+  base::ClockState state() override { return base::ClockState::kAhead; }
   uint64_t steps_back() override { return 3; }
 };
 

@@ -21,7 +21,7 @@ Wheel::Expired Due(uint32_t topic, uint64_t due_ms, uint64_t number, bool held =
   Timer timer;
   timer.topic = TopicId{topic};
   timer.id = storage::MessageId::Make(1, number, 0, due_ms);
-  timer.held = held ? 1u : 0u;
+  timer.pinned = held ? 1u : 0u;
   return {.due = due_ms, .entry = timer};
 }
 

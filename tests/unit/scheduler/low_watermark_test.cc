@@ -19,16 +19,16 @@ constexpr uint64_t kLimit = UINT64_MAX;
 
 TEST(LowWatermarkTest, TheOldestHolderDecides) {
   LowWatermark watermark;
-  EXPECT_EQ(watermark.LowestHeld(77), 77u);
+  EXPECT_EQ(watermark.LowestPinned(77), 77u);
   watermark.Hold(5 * kBucketMs + 3);
   watermark.Hold(2 * kBucketMs + 1'023);
-  EXPECT_EQ(watermark.LowestHeld(kLimit), 2 * kBucketMs);
-  EXPECT_EQ(watermark.LowestHeld(kBucketMs), kBucketMs);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), 2 * kBucketMs);
+  EXPECT_EQ(watermark.LowestPinned(kBucketMs), kBucketMs);
   watermark.Release(2 * kBucketMs);  // any time in the bucket
-  EXPECT_EQ(watermark.LowestHeld(kLimit), 5 * kBucketMs);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), 5 * kBucketMs);
   watermark.Release(5 * kBucketMs + 3);
-  EXPECT_EQ(watermark.LowestHeld(kLimit), kLimit);
-  EXPECT_EQ(watermark.held(), 0u);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), kLimit);
+  EXPECT_EQ(watermark.pinned(), 0u);
 }
 
 TEST(LowWatermarkTest, ABucketIsHeldUntilItsLastHolderReleases) {
@@ -36,9 +36,9 @@ TEST(LowWatermarkTest, ABucketIsHeldUntilItsLastHolderReleases) {
   watermark.Hold(1);
   watermark.Hold(2);
   watermark.Release(1);
-  EXPECT_EQ(watermark.LowestHeld(kLimit), 0u);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), 0u);
   watermark.Release(2);
-  EXPECT_EQ(watermark.LowestHeld(kLimit), kLimit);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), kLimit);
   EXPECT_DEATH(watermark.Release(2), "end");
 }
 
@@ -52,8 +52,8 @@ TEST(LowWatermarkTest, GivesTheCookiesOfOldBucketsOnce) {
   EXPECT_EQ(watermark.TakeCookies(kBucketMs), std::vector<uint32_t>{10});
   EXPECT_EQ(watermark.TakeCookies(3 * kBucketMs), (std::vector<uint32_t>{11, 12}));
   EXPECT_TRUE(watermark.TakeCookies(kLimit).empty());
-  EXPECT_EQ(watermark.held(), 4u);
-  EXPECT_EQ(watermark.LowestHeld(kLimit), 0u);
+  EXPECT_EQ(watermark.pinned(), 4u);
+  EXPECT_EQ(watermark.LowestPinned(kLimit), 0u);
 }
 
 TEST(LowWatermarkTest, AgreesWithAMultiset) {
@@ -72,8 +72,8 @@ TEST(LowWatermarkTest, AgreesWithAMultiset) {
       model.erase(it);
     }
     const uint64_t expected = model.empty() ? kLimit : *model.begin() / kBucketMs * kBucketMs;
-    ASSERT_EQ(watermark.LowestHeld(kLimit), expected);
-    ASSERT_EQ(watermark.held(), model.size());
+    ASSERT_EQ(watermark.LowestPinned(kLimit), expected);
+    ASSERT_EQ(watermark.pinned(), model.size());
   }
 }
 

@@ -366,7 +366,7 @@ TEST_F(SchedulerTest, TheLowWatermarkStaysBelowWhatIsHeld) {
   Commit();
   Step();
   const uint64_t held_ms = key.due_ms - 2'000;
-  scheduler_->low_watermark()->Hold(held_ms);
+  scheduler_->low_watermark()->Pin(held_ms);
   Pass(10'000);
   scheduler_->NoteProgress();
   Pass(2'000);
@@ -401,7 +401,7 @@ TEST_F(SchedulerTest, ACleanStopGivesTheClaimBack) {
   Commit();
   Pass(200);
   EXPECT_EQ(TakeFired(), std::vector<MessageKey>{early});
-  scheduler_->low_watermark()->Hold(early.due_ms);  // as delivery does
+  scheduler_->low_watermark()->Pin(early.due_ms);  // as delivery does
   scheduler_->GiveBackClaim();
   Commit();
   Start();

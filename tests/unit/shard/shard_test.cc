@@ -135,8 +135,8 @@ TEST_F(ShardTest, AReadErrorAfterTheCleanStopIsAFailure) {
 }
 
 // The shard has lost the object of the second subscription. The first one would end the message.
-TEST_F(ShardTest, P1_AHeldShardEndsNothingBeforeALostSubscriptionIsBack) {
-  shard_.Hold();
+TEST_F(ShardTest, P1_ASuspendedShardEndsNothingBeforeALostSubscriptionIsBack) {
+  shard_.Suspend();
   Schedule();
   Attach(kFirst);
   Rest();
@@ -200,8 +200,8 @@ TEST_F(ShardTest, TheKeyOfAMessageEndsWithTheMessageHoweverSoonThatIs) {
   }
 }
 
-TEST_F(ShardTest, AHeldShardCloses) {
-  shard_.Hold();
+TEST_F(ShardTest, ASuspendedShardCloses) {
+  shard_.Suspend();
   Rest();
   EXPECT_FALSE(shard_.closed());
   shard_.Close();
@@ -211,8 +211,8 @@ TEST_F(ShardTest, AHeldShardCloses) {
 }
 
 // Otherwise no batch is taken any more, and the start would wait for a commit for ever.
-TEST_F(ShardTest, AReadErrorOfAHeldShardIsAFailure) {
-  shard_.Hold();
+TEST_F(ShardTest, AReadErrorOfASuspendedShardIsAFailure) {
+  shard_.Suspend();
   FailARead();
   Turn();
   EXPECT_TRUE(shard_.failed());

@@ -57,7 +57,7 @@ TEST(DamageTest, TheListHoldsEachBlockOnceAndIsBounded) {
   const DamageReport report = list.report();
   EXPECT_EQ(report.blocks.size(), DamageList::kBlocksMax);
   EXPECT_EQ(report.unlisted, 1u);
-  EXPECT_EQ(report.held_families.size(), 1u);
+  EXPECT_EQ(report.stopped_families.size(), 1u);
 }
 
 TEST(DamageTest, AFullListTakesWholeTables) {

@@ -56,7 +56,7 @@ function Notices({ info }: { info: ServerInfo }): JSX.Element {
   const texts: string[] = [];
   if (info.state !== "SERVING_STATE_SERVING") texts.push(`The server is ${wordOf(info.state, "SERVING_STATE_")}: it accepts no changes.`);
   if (info.disk_low) texts.push("The disk is nearly full: the server refuses new messages. Acks and cancels still work.");
-  if (info.clock_state === "CLOCK_STATE_HELD") texts.push("The wall clock jumped ahead. The server's time does not follow until a restart.");
+  if (info.clock_state === "CLOCK_STATE_AHEAD") texts.push("The wall clock jumped ahead. The server's time does not follow until a restart.");
   if (info.clock_state === "CLOCK_STATE_SET_BACK") texts.push("The wall clock was set back, and the server's time with it: messages come later by the step.");
   if (info.damage) texts.push(`${info.damage.blocks_total} damaged blocks were found on disk: their messages are not delivered. See Server.`);
   return <>{texts.map((text) => <div key={text} class="notice" role="status"><p>{text}</p></div>)}</>;

@@ -58,7 +58,7 @@ export function ServerPage(): JSX.Element {
 
 function clockText(info: ServerInfo): string {
   if (info.clock_state === "CLOCK_STATE_NORMAL") return "agrees with the steady clock";
-  return info.clock_state === "CLOCK_STATE_HELD" ? "jumped ahead; the server's time does not follow" : "was set back, and the server's time with it";
+  return info.clock_state === "CLOCK_STATE_AHEAD" ? "jumped ahead; the server's time does not follow" : "was set back, and the server's time with it";
 }
 
 function Damage({ info }: { info: ServerInfo }): JSX.Element {
@@ -68,7 +68,7 @@ function Damage({ info }: { info: ServerInfo }): JSX.Element {
       <div class="title"><h2>Damage on disk</h2></div>
       {damage === undefined ? <p class="quiet">None was found since the start of the server.</p> : (
         <>
-          {damage.held_families.length > 0 && <div class="notice"><p>Compactions are stopped for: {damage.held_families.join(", ")}. The data directory needs a repair.</p></div>}
+          {damage.stopped_families.length > 0 && <div class="notice"><p>Compactions are stopped for: {damage.stopped_families.join(", ")}. The data directory needs a repair.</p></div>}
           <Table caption="Damaged blocks" rows={damage.blocks} keyOf={(one) => `${one.file} ${one.offset}`} columns={[
             { title: "File", cell: (one) => <Shown text={one.file} /> },
             { title: "Offset", right: true, cell: (one) => countText(one.offset) },

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hold: what keeps a due message from being handed out.
+// WaitReason: what keeps a due message from being handed out.
 #pragma once
 
 #include <cstdint>
 
 namespace duetime::protocol {
 
-enum class Hold : uint8_t {
+enum class WaitReason : uint8_t {
   // Nothing: the next turn of its subscription hands it out.
   kNone,
   kTopicPaused,

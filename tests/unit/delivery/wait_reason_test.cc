@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HoldOf and MessageStatus: what a due message waits for.
-#include "server/delivery/hold.h"
+// WaitReasonOf and MessageStatus: what a due message waits for.
+#include "server/delivery/wait_reason.h"
 
 #include <functional>
 #include <utility>
@@ -21,36 +21,37 @@ namespace {
 
 constexpr uint64_t kSomeOrder = 1;
 
-using protocol::Hold;
+using protocol::WaitReason;
 
-class HoldTest : public DeliveryWorld {
+class WaitReasonTest : public DeliveryWorld {
  protected:
   // What the status of the message says.
-  Hold Of(const storage::MessageRef& message) {
+  WaitReason Of(const storage::MessageRef& message) {
     std::vector<protocol::SubscriptionStatus> list;
     EXPECT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
-    return list.empty() ? Hold::kNone : list.front().hold;
+    return list.empty() ? WaitReason::kNone : list.front().hold;
   }
 };
 
-TEST_F(HoldTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
+TEST_F(WaitReasonTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   struct Case {
-    Hold hold;
+    WaitReason hold;
     std::function<void(Subscription*)> change;
   };
   Attach(one_);
   const auto available = one_->available;
   const storage::MessageRef message = Put();
   Ready(one_, message);
-  EXPECT_EQ(Of(message), Hold::kNone);
+  EXPECT_EQ(Of(message), WaitReason::kNone);
   EXPECT_TRUE(Turns::CanServe(*one_));
   // Each change comes on top of those before it.
   for (const Case& c : std::vector<Case>{
-           {Hold::kRate, [](Subscription* s) { s->pacing.waits_for = Hold::kRate; }},
-           {Hold::kNoCredit, [](Subscription* s) { s->available.clear(); }},
-           {Hold::kNoSubscriber, [](Subscription* s) { s->streams = 0; }},
-           {Hold::kSubscriptionPaused, [](Subscription* s) { s->state.settings.paused = true; }},
-           {Hold::kTopicPaused, [](Subscription* s) { s->topic->paused = true; }},
+           {WaitReason::kRate, [](Subscription* s) { s->pacing.waits_for = WaitReason::kRate; }},
+           {WaitReason::kNoCredit, [](Subscription* s) { s->available.clear(); }},
+           {WaitReason::kNoSubscriber, [](Subscription* s) { s->streams = 0; }},
+           {WaitReason::kSubscriptionPaused,
+            [](Subscription* s) { s->state.settings.paused = true; }},
+           {WaitReason::kTopicPaused, [](Subscription* s) { s->topic->paused = true; }},
        }) {
     c.change(one_);
     EXPECT_EQ(Of(message), c.hold);
@@ -58,23 +59,23 @@ TEST_F(HoldTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   }
   one_->streams = 1;
   one_->available = available;
-  one_->pacing.waits_for = Hold::kNone;
+  one_->pacing.waits_for = WaitReason::kNone;
 }
 
-TEST_F(HoldTest, NamesTheStateOfAnEntry) {
+TEST_F(WaitReasonTest, NamesTheStateOfAnEntry) {
   Attach(one_);
   const storage::MessageRef delayed = Put();
   p_.states->MakeDelayed(now_, Take(one_, delayed), /*delay_ms=*/500);
-  EXPECT_EQ(Of(delayed), Hold::kRetry);
+  EXPECT_EQ(Of(delayed), WaitReason::kRetry);
   const storage::MessageRef first = Put();
   const storage::MessageRef second = Put();
   ASSERT_EQ(p_.states->LockOrder(Take(one_, first), kSomeOrder), OrderingKeyLocks::Turn::kHolds);
   EXPECT_EQ(p_.states->LockOrder(Take(one_, second), kSomeOrder), OrderingKeyLocks::Turn::kWaits);
   p_.states->MakeReady(p_.table->Find(first.key.id, one_));
-  EXPECT_EQ(Of(second), Hold::kOrderingKey);
+  EXPECT_EQ(Of(second), WaitReason::kOrderingKey);
 }
 
-TEST_F(HoldTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
+TEST_F(WaitReasonTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
   Attach(one_);
   const uint64_t order = OrderingKeyLocks::HashOf("k");
   const auto put = [this] {
@@ -96,7 +97,7 @@ TEST_F(HoldTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
     std::vector<protocol::SubscriptionStatus> list;
     ASSERT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
     ASSERT_EQ(list.size(), 1u);
-    EXPECT_EQ(list[0].hold, Hold::kOrderingKey);
+    EXPECT_EQ(list[0].hold, WaitReason::kOrderingKey);
     EXPECT_EQ(list[0].holder, first.key.id);
   }
   p_.changes->Inspect({.subscription = one_->state.id});
@@ -108,21 +109,21 @@ TEST_F(HoldTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
   EXPECT_TRUE(reply.gauges.longest_key->on_disk);
 }
 
-TEST_F(HoldTest, NamesTheBacklogIfNothingElseHoldsItsMessages) {
+TEST_F(WaitReasonTest, NamesTheBacklogIfNothingElseHoldsItsMessages) {
   const storage::MessageRef message = PutListed(one_);
-  EXPECT_EQ(Of(message), Hold::kNoSubscriber);
+  EXPECT_EQ(Of(message), WaitReason::kNoSubscriber);
   Attach(one_);
-  EXPECT_EQ(Of(message), Hold::kBacklog);
+  EXPECT_EQ(Of(message), WaitReason::kBacklog);
 }
 
-TEST_F(HoldTest, NamesTheRetryOfAMessageOnDisk) {
+TEST_F(WaitReasonTest, NamesTheRetryOfAMessageOnDisk) {
   const storage::MessageRef message = Put();
   AddSubscription();  // so that the store has progress records
   p_.records->PutProgress(
       message.key, one_->state.id,
       {.state = storage::Progress::State::kFailed, .attempts = 1, .retry_ms = now_.wall_ms + 500});
   Commit();
-  EXPECT_EQ(Of(message), Hold::kRetry);
+  EXPECT_EQ(Of(message), WaitReason::kRetry);
 }
 
 }  // namespace
