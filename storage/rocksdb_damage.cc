@@ -294,9 +294,9 @@ void TableDamage::StopCompactions(BackgroundErrors* errors) {
       Find(static_cast<ColumnFamily>(i), status, file->smallestkey);
       // RocksDB then has no limit for the number of tables, so that writes never wait for the
       // compactions.
-      const rocksdb::Status status =
+      const rocksdb::Status stopped =
           db_->SetOptions(handles_[i], {{"disable_auto_compactions", "true"}});
-      if (status.ok() && list_.Stop(file->column_family_name)) {
+      if (stopped.ok() && list_.Stop(file->column_family_name)) {
         Log(absl::StrCat("the compactions of ", file->column_family_name,
                          " are stopped, because one needs a damaged block: ", status.ToString()));
       }
