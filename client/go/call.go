@@ -141,6 +141,15 @@ func simple[Request proto.Message, Response any](ctx context.Context, c caller,
 	return response, err
 }
 
+// repeated is a method of a stub with the repeats of simple.
+func repeated[Request proto.Message, Response any](c caller,
+	method func(context.Context, Request, ...grpc.CallOption) (*Response, error),
+) func(context.Context, Request, ...grpc.CallOption) (*Response, error) {
+	return func(ctx context.Context, request Request, _ ...grpc.CallOption) (*Response, error) {
+		return simple(ctx, c, method, request)
+	}
+}
+
 // newID returns a random name of 128 bits, fit for a request id.
 func newID() string {
 	var id [16]byte

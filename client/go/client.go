@@ -19,10 +19,14 @@ import (
 //
 // A call returns with its answer, or when its context or Options.Timeout ends it.
 type Client struct {
+	// AdminClient has the calls of the service Admin, for topics, subscriptions, forecasts and bulk operations, as the protos
+	// define them. They are repeated and fail as all calls of a Client. A StartBulk without a name gets a random one, so that
+	// the server recognises a repeat.
+	pb.AdminClient
+
 	caller
 	conn     *grpc.ClientConn
 	messages pb.MessagesClient
-	admin    pb.AdminClient
 
 	// Guards the next two.
 	pullMutex sync.Mutex
@@ -38,12 +42,13 @@ func New(options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
+	client := &Client{
 		caller:   caller{options, newRetryBudget(time.Now())},
 		conn:     conn,
 		messages: pb.NewMessagesClient(conn),
-		admin:    pb.NewAdminClient(conn),
-	}, nil
+	}
+	client.AdminClient = pb.NewAdminClient(adminConn{client})
+	return client, nil
 }
 
 // Close ends the calls of the client and closes its connections. Subscribers and streams have their own connections.
@@ -309,10 +314,7 @@ func (c *Client) Explain(ctx context.Context, target Target) (*pb.ExplainRespons
 
 // List reads the pending messages of a topic, without payloads.
 func (c *Client) List(request *pb.ListRequest) *Iterator[*pb.Message] {
-	return listOf(request, func(ctx context.Context, request *pb.ListRequest) ([]*pb.Message, string, error) {
-		page, err := simple(ctx, c.caller, c.messages.List, request)
-		return page.GetMessages(), page.GetNextPageToken(), err
-	})
+	return listOf(request, repeated(c.caller, c.messages.List), (*pb.ListResponse).GetMessages)
 }
 
 // Pull returns due messages, each with a lease for Settle. The request's wait extends the timeout. The call is not
@@ -349,9 +351,4 @@ func (c *Client) Settle(ctx context.Context, request *pb.SettleRequest) (*Settle
 		return nil, err
 	}
 	return &SettleResult{SettleResponse: response, TriedBefore: tries > 1}, nil
-}
-
-// ServerInfo returns the version, state, counts and limits of the server.
-func (c *Client) ServerInfo(ctx context.Context) (*pb.ServerInfoResponse, error) {
-	return simple(ctx, c.caller, c.admin.ServerInfo, &pb.ServerInfoRequest{})
 }

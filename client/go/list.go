@@ -5,6 +5,7 @@ package duetime
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -58,15 +59,19 @@ func (i *Iterator[Item]) Item() Item { return i.item }
 func (i *Iterator[Item]) Err() error { return i.err }
 
 // listOf makes an Iterator that starts at the page of the request. It works on a copy of the request.
-func listOf[Request proto.Message, Item any](request Request,
-	fetch func(context.Context, Request) ([]Item, string, error)) *Iterator[Item] {
+func listOf[Request proto.Message, Page interface{ GetNextPageToken() string }, Item any](request Request,
+	fetch func(context.Context, Request, ...grpc.CallOption) (Page, error), items func(Page) []Item) *Iterator[Item] {
 	request = proto.Clone(request).(Request)
-	page := request.ProtoReflect().Descriptor().Fields().ByName("page_token")
+	field := request.ProtoReflect().Descriptor().Fields().ByName("page_token")
 	return &Iterator[Item]{
-		token: request.ProtoReflect().Get(page).String(),
+		token: request.ProtoReflect().Get(field).String(),
 		fetch: func(ctx context.Context, token string) ([]Item, string, error) {
-			request.ProtoReflect().Set(page, protoreflect.ValueOfString(token))
-			return fetch(ctx, request)
+			request.ProtoReflect().Set(field, protoreflect.ValueOfString(token))
+			page, err := fetch(ctx, request)
+			if err != nil {
+				return nil, "", err
+			}
+			return items(page), page.GetNextPageToken(), nil
 		},
 	}
 }

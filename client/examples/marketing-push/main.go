@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	duetime "github.com/duetime/duetime/client/go"
 	pb "github.com/duetime/duetime/client/go/duetimepb"
@@ -31,10 +32,11 @@ const (
 func setPace(ctx context.Context, client *duetime.Client, perSecond int64) error {
 	want := &pb.Topic{Name: topic, Settings: &pb.TopicSettings{
 		Rate: &pb.DeliveryRate{MessagesPerSecond: perSecond, Burst: perSecond/10 + 1}}}
-	_, err := client.CreateTopic(ctx, want)
+	_, err := client.CreateTopic(ctx, &pb.CreateTopicRequest{Topic: want})
 	var failure *duetime.Error
 	if errors.As(err, &failure) && failure.Code == codes.AlreadyExists {
-		_, err = client.UpdateTopic(ctx, want, "settings.rate")
+		_, err = client.UpdateTopic(ctx, &pb.UpdateTopicRequest{
+			Topic: want, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"settings.rate"}}})
 	}
 	return err
 }

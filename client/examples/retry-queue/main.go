@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	duetime "github.com/duetime/duetime/client/go"
 	pb "github.com/duetime/duetime/client/go/duetimepb"
@@ -43,7 +44,8 @@ func configure(ctx context.Context, client *duetime.Client, minBackoff time.Dura
 	_, err := client.CreateSubscription(ctx, &pb.CreateSubscriptionRequest{Subscription: want})
 	var failure *duetime.Error
 	if errors.As(err, &failure) && failure.Code == codes.AlreadyExists { // with another policy
-		_, err = client.UpdateSubscription(ctx, want, "settings.retry")
+		_, err = client.UpdateSubscription(ctx, &pb.UpdateSubscriptionRequest{
+			Subscription: want, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"settings.retry"}}})
 	}
 	return err
 }
@@ -113,10 +115,13 @@ func printDeadLetters(ctx context.Context, client *duetime.Client) error {
 
 // redrive sends all dead letters back to their topic, with fresh attempts, and waits until that is done.
 func redrive(ctx context.Context, client *duetime.Client) (int64, error) {
-	operation, err := client.StartBulk(ctx, &pb.StartBulkRequest{Topic: deadLetters, Action: pb.BulkAction_BULK_ACTION_REDRIVE})
+	started, err := client.StartBulk(ctx, &pb.StartBulkRequest{Topic: deadLetters, Action: pb.BulkAction_BULK_ACTION_REDRIVE})
+	operation := started.GetOperation()
 	for err == nil && operation.State == pb.Operation_STATE_RUNNING {
 		time.Sleep(100 * time.Millisecond)
-		operation, err = client.GetOperation(ctx, operation.Name)
+		var got *pb.GetOperationResponse
+		got, err = client.GetOperation(ctx, &pb.GetOperationRequest{Name: operation.Name})
+		operation = got.GetOperation()
 	}
 	return operation.GetChanged(), err
 }

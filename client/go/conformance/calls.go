@@ -5,6 +5,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -278,66 +281,33 @@ func (d *driver) addMessages() {
 		}
 		return toJSON(result.SettleResponse), nil
 	})
-	add(d, "server_info", func(ctx context.Context, c *duetime.Client, _ *pb.ServerInfoRequest) (any, error) {
-		return whole(c.ServerInfo(ctx))
-	})
 }
 
+// addAdmin registers each call of the service Admin.
 func (d *driver) addAdmin() {
-	add(d, "create_topic", func(ctx context.Context, c *duetime.Client, r *pb.CreateTopicRequest) (any, error) {
-		topic, err := c.CreateTopic(ctx, r.Topic)
-		return in("topic", topic, err)
-	})
-	add(d, "get_topic", func(ctx context.Context, c *duetime.Client, r *pb.GetTopicRequest) (any, error) {
-		topic, err := c.GetTopic(ctx, r.Name)
-		return in("topic", topic, err)
-	})
-	add(d, "update_topic", func(ctx context.Context, c *duetime.Client, r *pb.UpdateTopicRequest) (any, error) {
-		topic, err := c.UpdateTopic(ctx, r.Topic, r.UpdateMask.GetPaths()...)
-		return in("topic", topic, err)
-	})
-	add(d, "delete_topic", func(ctx context.Context, c *duetime.Client, r *pb.DeleteTopicRequest) (any, error) {
-		operation, err := c.DeleteTopic(ctx, r.Name, r.Force)
-		return object{"operation": operation}, err
-	})
-	add(d, "pause_topic", func(ctx context.Context, c *duetime.Client, r *pb.PauseTopicRequest) (any, error) {
-		topic, err := c.PauseTopic(ctx, r.Name)
-		return in("topic", topic, err)
-	})
-	add(d, "resume_topic", func(ctx context.Context, c *duetime.Client, r *pb.ResumeTopicRequest) (any, error) {
-		topic, err := c.ResumeTopic(ctx, r.Name)
-		return in("topic", topic, err)
-	})
-	add(d, "create_subscription", func(ctx context.Context, c *duetime.Client, r *pb.CreateSubscriptionRequest) (any, error) {
-		subscription, err := c.CreateSubscription(ctx, r)
-		return in("subscription", subscription, err)
-	})
-	add(d, "get_subscription", func(ctx context.Context, c *duetime.Client, r *pb.GetSubscriptionRequest) (any, error) {
-		subscription, err := c.GetSubscription(ctx, r.Topic, r.Name)
-		return in("subscription", subscription, err)
-	})
-	add(d, "update_subscription", func(ctx context.Context, c *duetime.Client, r *pb.UpdateSubscriptionRequest) (any, error) {
-		subscription, err := c.UpdateSubscription(ctx, r.Subscription, r.UpdateMask.GetPaths()...)
-		return in("subscription", subscription, err)
-	})
-	add(d, "delete_subscription", func(ctx context.Context, c *duetime.Client, r *pb.DeleteSubscriptionRequest) (any, error) {
-		return object{}, c.DeleteSubscription(ctx, r.Topic, r.Name)
-	})
-	add(d, "forecast", func(ctx context.Context, c *duetime.Client, r *pb.ForecastRequest) (any, error) {
-		return whole(c.Forecast(ctx, r))
-	})
-	add(d, "start_bulk", func(ctx context.Context, c *duetime.Client, r *pb.StartBulkRequest) (any, error) {
-		operation, err := c.StartBulk(ctx, r)
-		return in("operation", operation, err)
-	})
-	add(d, "get_operation", func(ctx context.Context, c *duetime.Client, r *pb.GetOperationRequest) (any, error) {
-		operation, err := c.GetOperation(ctx, r.Name)
-		return in("operation", operation, err)
-	})
-	add(d, "cancel_operation", func(ctx context.Context, c *duetime.Client, r *pb.CancelOperationRequest) (any, error) {
-		operation, err := c.CancelOperation(ctx, r.Name)
-		return in("operation", operation, err)
-	})
+	methods := pb.File_duetime_v1_admin_proto.Services().Get(0).Methods()
+	for i := 0; i < methods.Len(); i++ {
+		name := string(methods.Get(i).Name())
+		d.ops[snakeCase(name)] = func(r *request) (any, error) {
+			client, err := d.clients.find(r.Client)
+			if err != nil {
+				return nil, err
+			}
+			method := reflect.ValueOf(client.AdminClient).MethodByName(name)
+			body := reflect.New(method.Type().In(1).Elem())
+			if err := parse(r.Body, body.Interface().(proto.Message)); err != nil {
+				return nil, err
+			}
+			results := method.Call([]reflect.Value{reflect.ValueOf(context.Background()), body})
+			err, _ = results[1].Interface().(error)
+			return whole(results[0].Interface().(proto.Message), err)
+		}
+	}
+}
+
+// snakeCase returns "get_topic" for "GetTopic".
+func snakeCase(name string) string {
+	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "${1}_$2"))
 }
 
 func (d *driver) addRecurrences() {

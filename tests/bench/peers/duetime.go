@@ -34,7 +34,7 @@ func openDuetime(addresses string, callMost time.Duration) (client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	// Both return what exists already.
-	_, err = c.CreateTopic(ctx, &pb.Topic{Name: topic})
+	_, err = c.CreateTopic(ctx, &pb.CreateTopicRequest{Topic: &pb.Topic{Name: topic}})
 	if err == nil {
 		_, err = c.CreateSubscription(ctx, &pb.CreateSubscriptionRequest{Subscription: &pb.Subscription{Topic: topic, Name: "default"}})
 	}

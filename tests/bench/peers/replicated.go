@@ -13,6 +13,7 @@ import (
 	"time"
 
 	duetime "github.com/duetime/duetime/client/go"
+	pb "github.com/duetime/duetime/client/go/duetimepb"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -45,7 +46,7 @@ func cellPeer(program, script string) *peer {
 				if err != nil {
 					return "", err
 				}
-				_, err = member.GetTopic(context.Background(), topic)
+				_, err = member.GetTopic(context.Background(), &pb.GetTopicRequest{Name: topic})
 				member.Close()
 				if err == nil {
 					return address, nil
