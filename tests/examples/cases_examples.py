@@ -66,12 +66,12 @@ def marketing_push(world: World) -> None:
     equal(moment(push.deliver_time), at, "the time of a push")
     equal((dict(push.labels), push.ttl.ToTimedelta()), ({"campaign": "lunch"}, timedelta(hours=2)), "label and ttl")
 
-    operation = world.client.start_bulk(pb.StartBulkRequest(topic=topic, action=pb.BULK_ACTION_RELEASE))
-    done = pb.Operation.STATE_DONE
-    eventually(lambda: world.client.get_operation(operation.name).state == done, "the release of the campaign")
+    operation = world.client.start_bulk(pb.StartBulkRequest(topic=topic, action=pb.BULK_ACTION_RELEASE)).operation
+    name, done = pb.GetOperationRequest(name=operation.name), pb.Operation.STATE_DONE
+    eventually(lambda: world.client.get_operation(name).operation.state == done, "the release of the campaign")
     start = time.monotonic()
     sender = world.start(program, "send")
-    eventually(lambda: world.client.get_topic(topic).counts.pending == 0, "all pushes are sent")
+    eventually(lambda: world.client.get_topic(pb.GetTopicRequest(name=topic)).topic.counts.pending == 0, "all pushes are sent")
     took = time.monotonic() - start
     # A tenth of a second's pushes may come at once.
     check(took >= users / rate - 0.11, f"{users} pushes took {took:.2f} s, so the pace was not kept")
@@ -176,12 +176,13 @@ def retry_queue(world: World) -> None:
     usual = world.start(program, "-url", url, "work")
     usual.expect("^working")
     usual.kill()
-    retry = world.client.get_subscription("webhooks", "sender").settings.retry
+    sender = pb.GetSubscriptionRequest(topic="webhooks", name="sender")
+    retry = world.client.get_subscription(sender).subscription.settings.retry
     equal((retry.min_backoff.ToTimedelta(), retry.multiplier, retry.max_attempts), (timedelta(seconds=5), 2, 8), "the policy")
 
     worker = world.start(program, "-url", url, "-min-backoff", "200ms", "-max-attempts", "3", "work")
     worker.expect("^working")
-    policy = world.client.get_subscription("webhooks", "sender").settings.retry
+    policy = world.client.get_subscription(sender).subscription.settings.retry
     equal(policy.max_attempts, 3, "the attempts after the change of the policy")
     for text in endpoint.plans:
         world.output(program, "send", text)

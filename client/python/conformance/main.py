@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import sys
 import threading
 import time
@@ -16,11 +17,12 @@ from collections.abc import Callable
 from datetime import UTC, timedelta
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import json_format, message_factory
 from google.protobuf.message import Message
 
 import duetime
 from duetime import pb
+from duetime.v1 import admin_pb2
 
 ASYNC = os.environ.get("DUETIME_PYTHON_MODE") == "asyncio"
 Object = dict[str, Any]
@@ -109,6 +111,10 @@ def answer(result: Any) -> Object:
     return plain(result.answer)
 
 
+def named(op: str) -> Callable[[Any, Any], Any]:
+    return lambda client, request: getattr(client, op)(request)
+
+
 # Each op: its request, the call, and what the answer is.
 CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Object]]] = {
     "schedule": (pb.ScheduleRequest, lambda c, r: c.schedule(message_of(r)), plain),
@@ -120,21 +126,6 @@ CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Object]]]
     "explain": (pb.ExplainRequest, lambda c, r: c.explain(target_of(r)), plain),
     "pull": (pb.PullRequest, lambda c, r: c.pull(r), plain),
     "settle": (pb.SettleRequest, lambda c, r: c.settle(r), answer),
-    "create_topic": (pb.CreateTopicRequest, lambda c, r: c.create_topic(r.topic), field("topic")),
-    "get_topic": (pb.GetTopicRequest, lambda c, r: c.get_topic(r.name), field("topic")),
-    "update_topic": (pb.UpdateTopicRequest, lambda c, r: c.update_topic(r.topic, r.update_mask.paths), field("topic")),
-    "delete_topic": (pb.DeleteTopicRequest, lambda c, r: c.delete_topic(r.name, force=r.force), lambda name: {"operation": name}),
-    "pause_topic": (pb.PauseTopicRequest, lambda c, r: c.pause_topic(r.name), field("topic")),
-    "resume_topic": (pb.ResumeTopicRequest, lambda c, r: c.resume_topic(r.name), field("topic")),
-    "create_subscription": (pb.CreateSubscriptionRequest, lambda c, r: c.create_subscription(r), field("subscription")),
-    "get_subscription": (pb.GetSubscriptionRequest, lambda c, r: c.get_subscription(r.topic, r.name), field("subscription")),
-    "update_subscription": (pb.UpdateSubscriptionRequest, lambda c, r: c.update_subscription(r.subscription, r.update_mask.paths),
-                            field("subscription")),
-    "delete_subscription": (pb.DeleteSubscriptionRequest, lambda c, r: c.delete_subscription(r.topic, r.name), lambda _: {}),
-    "forecast": (pb.ForecastRequest, lambda c, r: c.forecast(r), plain),
-    "start_bulk": (pb.StartBulkRequest, lambda c, r: c.start_bulk(r), field("operation")),
-    "get_operation": (pb.GetOperationRequest, lambda c, r: c.get_operation(r.name), field("operation")),
-    "cancel_operation": (pb.CancelOperationRequest, lambda c, r: c.cancel_operation(r.name), field("operation")),
     "create_recurrence": (pb.CreateRecurrenceRequest, lambda c, r: c.create_recurrence(r), field("recurrence")),
     "get_recurrence": (pb.GetRecurrenceRequest, lambda c, r: c.get_recurrence(r.name), field("recurrence")),
     "update_recurrence": (pb.UpdateRecurrenceRequest, lambda c, r: c.update_recurrence(r), field("recurrence")),
@@ -143,7 +134,6 @@ CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Object]]]
     "delete_recurrence": (pb.DeleteRecurrenceRequest, lambda c, r: c.delete_recurrence(r.name),
                           lambda cancelled: {"occurrence_cancelled": cancelled}),
     "preview_recurrence": (pb.PreviewRecurrenceRequest, lambda c, r: c.preview_recurrence(r), plain),
-    "server_info": (pb.ServerInfoRequest, lambda c, _: c.server_info(), plain),
 }
 LISTS: dict[str, Any] = {
     "list": pb.ListRequest,
@@ -152,6 +142,11 @@ LISTS: dict[str, Any] = {
     "list_operations": pb.ListOperationsRequest,
     "list_recurrences": pb.ListRecurrencesRequest,
 }
+
+for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods:
+    op = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.name).lower()
+    if op not in LISTS:
+        CALLS[op] = (message_factory.GetMessageClass(method.input_type), named(op), plain)
 
 
 class Worker:

@@ -32,8 +32,8 @@ def test_unusable_options_raise_at_once(options: Any, text: str) -> None:
 
 
 #: Those that get a request.
-CALLS = [name for name, method in vars(Client).items()
-         if inspect.isfunction(method) and "request" in inspect.signature(method).parameters]
+CALLS = [name for name, method in inspect.getmembers(Client, inspect.isfunction)
+         if "request" in inspect.signature(method).parameters]
 
 
 def test_there_are_calls_that_get_a_request() -> None:

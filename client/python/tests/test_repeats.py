@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
+import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,6 +17,7 @@ from fake_server import METHODS, fake_server
 from google.protobuf import message_factory
 
 from duetime import AsyncClient, Key, NewMessage, Options, pb
+from duetime.v1 import admin_pb2, call_pb2
 
 NOW = timedelta(0)
 REQUEST = NewMessage("t", when=NOW)
@@ -26,49 +29,47 @@ Call = Callable[[AsyncClient], Any]
 REPEATED: dict[str, Call] = {
     "cancel": lambda c: c.cancel(KEY),
     "cancel_batch": lambda c: c.cancel_batch([KEY]),
-    "cancel_operation": lambda c: c.cancel_operation("o"),
     "create_recurrence": lambda c: c.create_recurrence(pb.CreateRecurrenceRequest()),
-    "create_subscription": lambda c: c.create_subscription(pb.CreateSubscriptionRequest()),
-    "create_topic": lambda c: c.create_topic(pb.Topic(name="t")),
     "explain": lambda c: c.explain(KEY),
-    "forecast": lambda c: c.forecast(pb.ForecastRequest()),
     "get": lambda c: c.get(KEY),
-    "get_operation": lambda c: c.get_operation("o"),
     "get_recurrence": lambda c: c.get_recurrence("r"),
-    "get_subscription": lambda c: c.get_subscription("t"),
-    "get_topic": lambda c: c.get_topic("t"),
     "list": lambda c: anext(c.list(pb.ListRequest()), None),
-    "list_operations": lambda c: anext(c.list_operations(), None),
     "list_recurrences": lambda c: anext(c.list_recurrences(), None),
-    "list_subscriptions": lambda c: anext(c.list_subscriptions(pb.ListSubscriptionsRequest()), None),
-    "list_topics": lambda c: anext(c.list_topics(), None),
     "pause_recurrence": lambda c: c.pause_recurrence("r"),
-    "pause_topic": lambda c: c.pause_topic("t"),
     "preview_recurrence": lambda c: c.preview_recurrence(pb.PreviewRecurrenceRequest()),
     "reschedule": lambda c: c.reschedule(KEY, NOW),
     "resume_recurrence": lambda c: c.resume_recurrence("r"),
-    "resume_topic": lambda c: c.resume_topic("t"),
     "schedule": lambda c: c.schedule(REQUEST),
     "schedule_batch": lambda c: c.schedule_batch([REQUEST]),
-    "server_info": lambda c: c.server_info(),
     "settle": lambda c: c.settle(pb.SettleRequest()),
-    "start_bulk": lambda c: c.start_bulk(pb.StartBulkRequest()),
     "update_recurrence": lambda c: c.update_recurrence(pb.UpdateRecurrenceRequest()),
-    "update_subscription": lambda c: c.update_subscription(pb.Subscription(topic="t"), []),
-    "update_topic": lambda c: c.update_topic(pb.Topic(name="t"), []),
 }
 # A repeat of a delete would find nothing, one of a pull would lease more messages, and with an etag the change of the first
 # try would look like another client's.
 ONCE: dict[str, Call] = {
     "delete_recurrence": lambda c: c.delete_recurrence("r"),
-    "delete_subscription": lambda c: c.delete_subscription("t"),
-    "delete_topic": lambda c: c.delete_topic("t"),
     "pull": lambda c: c.pull(pb.PullRequest()),
     "reschedule with an etag": lambda c: c.reschedule(KEY, NOW, etag="e"),
     "schedule without repeat": lambda c: c.schedule(REQUEST, repeat=False),
     "schedule_batch without repeat": lambda c: c.schedule_batch([REQUEST], repeat=False),
     "update_recurrence with an etag": lambda c: c.update_recurrence(pb.UpdateRecurrenceRequest(etag="e")),
 }
+
+
+
+def calls_of_admin(*, once: bool) -> dict[str, Call]:
+    """The calls that the protos let be repeated, or those that are made once."""
+    def make(client: AsyncClient, name: str, method: Any) -> Any:
+        result = getattr(client, name)(message_factory.GetMessageClass(method.input_type)())
+        return result if inspect.iscoroutine(result) else anext(result, None)
+    methods: list[Any] = list(admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods)
+    return {name: functools.partial(make, name=name, method=method) for method in methods
+            if (method.GetOptions().Extensions[call_pb2.call].repeat == call_pb2.CALL_REPEAT_ONCE) == once
+            for name in [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.name).lower()]}
+
+
+REPEATED |= calls_of_admin(once=False)
+ONCE |= calls_of_admin(once=True)
 
 
 def lose_first_answers(calls: dict[str, Call]) -> dict[str, tuple[int, str]]:

@@ -63,7 +63,7 @@ class Server:
 def test_a_call_outlasts_ten_failures() -> None:
     server = Server(10)
     with fake_server(server.answer) as address, Client(Options(server=address, backoff=SHORT)) as client:
-        client.get_topic("t")
+        client.get_topic(pb.GetTopicRequest(name="t"))
     assert server.tries == 11
 
 
@@ -72,7 +72,7 @@ def test_the_last_tries_are_before_the_deadline_however_long_the_waits_are() -> 
     hours = Backoff(timedelta(hours=1), timedelta(hours=1))
     with fake_server(server.answer) as address:
         with Client(Options(server=address, backoff=hours, timeout=timedelta(seconds=1))) as client:
-            client.get_topic("t")
+            client.get_topic(pb.GetTopicRequest(name="t"))
     assert server.tries == 3
 
 
@@ -80,7 +80,7 @@ def test_attempts_max_limits_the_tries() -> None:
     server = Server(10)
     with fake_server(server.answer) as address, Client(Options(server=address, backoff=SHORT, attempts_max=3)) as client:
         with pytest.raises(errors.Unavailable, match="failure 3"):
-            client.get_topic("t")
+            client.get_topic(pb.GetTopicRequest(name="t"))
     assert server.tries == 3
 
 
@@ -92,12 +92,12 @@ def test_without_a_token_a_call_waits_and_makes_no_try() -> None:
                 pass
             begin = time.monotonic()
             with pytest.raises(errors.Unavailable, match="failure 1"):
-                await client.get_topic("t")
+                await client.get_topic(pb.GetTopicRequest(name="t"))
             assert time.monotonic() - begin > 0.3
             assert server.tries == 1
             budget.give_back(time.monotonic())
             server.failures = 2
-            await client.get_topic("t")
+            await client.get_topic(pb.GetTopicRequest(name="t"))
             # The first try of the second call failed, and its one repeat gave its token back.
             assert server.tries == 3
             assert budget.take(time.monotonic())
@@ -117,7 +117,8 @@ def test_a_repeat_that_the_server_refuses_costs_no_token() -> None:
 
     async def run(address: str) -> None:
         async with AsyncClient(Options(server=address, backoff=SHORT, timeout=timedelta(seconds=20))) as client:
-            ends = await asyncio.gather(*(client.get_topic(name) for name in names), return_exceptions=True)
+            ends = await asyncio.gather(*(client.get_topic(pb.GetTopicRequest(name=name)) for name in names),
+                                        return_exceptions=True)
             assert all(isinstance(end, errors.NotFound) for end in ends), ends
             budget, now = client._connection._budget, time.monotonic()
             assert sum(budget.take(now) for _ in names) == budget.TOKENS_MAX
@@ -130,7 +131,8 @@ def test_repeats_of_many_calls_are_bounded() -> None:
 
     async def run(address: str) -> None:
         async with AsyncClient(Options(server=address, backoff=SHORT, timeout=timedelta(seconds=1))) as client:
-            ends = await asyncio.gather(*(client.get_topic("t") for _ in range(calls)), return_exceptions=True)
+            ends = await asyncio.gather(*(client.get_topic(pb.GetTopicRequest(name="t")) for _ in range(calls)),
+                                        return_exceptions=True)
             assert all(isinstance(end, errors.Unavailable) for end in ends)
     server = Server(1_000_000)
     begin = time.monotonic()
@@ -144,7 +146,7 @@ def test_repeats_of_many_calls_are_bounded() -> None:
 def test_a_call_that_waits_for_its_repeat_ends_with_the_client() -> None:
     async def run(address: str) -> None:
         client = AsyncClient(Options(server=address, backoff=SHORT))
-        call = asyncio.create_task(client.get_topic("t"))
+        call = asyncio.create_task(client.get_topic(pb.GetTopicRequest(name="t")))
         while server.tries == 0:
             await asyncio.sleep(0.001)
         await client.close()

@@ -41,10 +41,10 @@ def test_only_one_side_uses_tls(certificate: tuple[bytes, bytes], caplog: pytest
         options = Options(server=address, tls_ca=certificate[1] if client else None, timeout=timedelta(seconds=1))
         with Client(options) as one:
             if not text:
-                one.get_topic("t")
+                one.get_topic(pb.GetTopicRequest(name="t"))
                 return
             with pytest.raises(errors.Unavailable, match=f"{text}.*{address}"):
-                one.get_topic("t")
+                one.get_topic(pb.GetTopicRequest(name="t"))
             with one.subscribe("t", lambda _: Settlement.ack()):
                 end = time.monotonic() + 20
                 while text not in caplog.text and time.monotonic() < end:
@@ -55,4 +55,4 @@ def test_only_one_side_uses_tls(certificate: tuple[bytes, bytes], caplog: pytest
 def test_a_server_that_is_not_there_says_nothing_of_tls() -> None:
     with Client(Options(server="127.0.0.1:1", timeout=timedelta(seconds=0.5))) as one:
         with pytest.raises(errors.Unavailable, match="^UNAVAILABLE: failed to connect .*refused"):
-            one.get_topic("t")
+            one.get_topic(pb.GetTopicRequest(name="t"))

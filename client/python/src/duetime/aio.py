@@ -17,6 +17,7 @@ from duetime.connection import Connection, Options, require_type
 from duetime.messages import NewMessage, Target, When, schedule_request, set_target, set_when
 from duetime.schedule_stream import AsyncScheduleStream, Result, result_of
 from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncHandler
+from duetime.v1.admin_calls import AsyncAdminCalls
 
 _Response = TypeVar("_Response", bound=Message)
 
@@ -70,8 +71,19 @@ Results = list[Result]
 CancelResults = list[CancelResult | errors.DuetimeError]
 
 
-class AsyncClient:
+def _named(request: Message) -> Message:
+    """The request with a random name, if the server recognises a repeat by the name and the request has none."""
+    if not isinstance(request, pb.StartBulkRequest) or request.name or request.dry_run:  # a dry run is not stored
+        return request
+    named = pb.StartBulkRequest(name=secrets.token_hex(16))
+    named.MergeFrom(request)
+    return named
+
+
+class AsyncClient(AsyncAdminCalls):
     """Calls to one server or one cell. Make it within a running event loop, and use it there only.
+
+    The calls of the service Admin take the requests and return the responses of the protos; lists are iterators.
 
     Calls raise DuetimeError. Those whose repeat is safe are made again after UNAVAILABLE; the others (deletes, pull, and a
     reschedule or an update of a recurrence with an etag) are made once, and their outcome is then unknown."""
@@ -94,7 +106,7 @@ class AsyncClient:
         await self.close()
 
     async def _call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True) -> _Response:
-        return (await self._connection.call(name, request, kind, repeat=repeat))[0]
+        return (await self._connection.call(name, _named(request), kind, repeat=repeat))[0]
 
     async def _items(self, name: str, request: Any, kind: Any, field: str) -> AsyncIterator[Any]:
         async for page in self._connection.pages(name, request, kind, field):
@@ -192,77 +204,6 @@ class AsyncClient:
         """Starts a subscriber; the options are those of SubscriberOptions. A server that cannot be reached is no error."""
         return AsyncSubscriber(Connection(self._options), SubscriberOptions(topic, **options), handler)
 
-    # ---- Topics and subscriptions
-
-    async def create_topic(self, topic: pb.Topic) -> pb.Topic:
-        return (await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse)).topic
-
-    async def get_topic(self, name: str) -> pb.Topic:
-        return (await self._call("GetTopic", pb.GetTopicRequest(name=name), pb.GetTopicResponse)).topic
-
-    async def update_topic(self, topic: pb.Topic, paths: Sequence[str]) -> pb.Topic:
-        """Changes the settings at these paths, for example "settings.max_pending"."""
-        request = pb.UpdateTopicRequest(topic=topic)
-        request.update_mask.paths.extend(paths)
-        return (await self._call("UpdateTopic", request, pb.UpdateTopicResponse)).topic
-
-    async def delete_topic(self, name: str, *, force: bool = False) -> str:
-        """Deletes a topic; `force`: with its messages. Returns the name of the operation that purges them, or ""."""
-        request = pb.DeleteTopicRequest(name=name, force=force)
-        return (await self._call("DeleteTopic", request, pb.DeleteTopicResponse)).operation
-
-    async def pause_topic(self, name: str) -> pb.Topic:
-        return (await self._call("PauseTopic", pb.PauseTopicRequest(name=name), pb.PauseTopicResponse)).topic
-
-    async def resume_topic(self, name: str) -> pb.Topic:
-        return (await self._call("ResumeTopic", pb.ResumeTopicRequest(name=name), pb.ResumeTopicResponse)).topic
-
-    def list_topics(self, request: pb.ListTopicsRequest | None = None) -> AsyncIterator[pb.Topic]:
-        return self._items("ListTopics", request or pb.ListTopicsRequest(), pb.ListTopicsResponse, "topics")
-
-    async def create_subscription(self, request: pb.CreateSubscriptionRequest) -> pb.Subscription:
-        return (await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse)).subscription
-
-    async def get_subscription(self, topic: str, name: str = "") -> pb.Subscription:
-        request = pb.GetSubscriptionRequest(topic=topic, name=name)
-        return (await self._call("GetSubscription", request, pb.GetSubscriptionResponse)).subscription
-
-    async def update_subscription(self, subscription: pb.Subscription, paths: Sequence[str]) -> pb.Subscription:
-        """Changes the settings at these paths, for example "settings.paused"."""
-        request = pb.UpdateSubscriptionRequest(subscription=subscription)
-        request.update_mask.paths.extend(paths)
-        return (await self._call("UpdateSubscription", request, pb.UpdateSubscriptionResponse)).subscription
-
-    async def delete_subscription(self, topic: str, name: str = "") -> None:
-        request = pb.DeleteSubscriptionRequest(topic=topic, name=name)
-        await self._call("DeleteSubscription", request, pb.DeleteSubscriptionResponse)
-
-    def list_subscriptions(self, request: pb.ListSubscriptionsRequest) -> AsyncIterator[pb.Subscription]:
-        return self._items("ListSubscriptions", request, pb.ListSubscriptionsResponse, "subscriptions")
-
-    # ---- Forecasts and operations on many messages
-
-    async def forecast(self, request: pb.ForecastRequest) -> pb.ForecastResponse:
-        return await self._call("Forecast", request, pb.ForecastResponse)
-
-    async def start_bulk(self, request: pb.StartBulkRequest) -> pb.Operation:
-        """Starts an operation on many messages. One without a name gets a random one, so that the server recognises a repeat."""
-        require_type("StartBulk", request)
-        named = pb.StartBulkRequest()
-        named.CopyFrom(request)
-        if not request.name and not request.dry_run:  # a dry run is not stored
-            named.name = secrets.token_hex(16)
-        return (await self._call("StartBulk", named, pb.StartBulkResponse)).operation
-
-    async def get_operation(self, name: str) -> pb.Operation:
-        return (await self._call("GetOperation", pb.GetOperationRequest(name=name), pb.GetOperationResponse)).operation
-
-    async def cancel_operation(self, name: str) -> pb.Operation:
-        return (await self._call("CancelOperation", pb.CancelOperationRequest(name=name), pb.CancelOperationResponse)).operation
-
-    def list_operations(self, request: pb.ListOperationsRequest | None = None) -> AsyncIterator[pb.Operation]:
-        return self._items("ListOperations", request or pb.ListOperationsRequest(), pb.ListOperationsResponse, "operations")
-
     # ---- Recurrences
 
     async def create_recurrence(self, request: pb.CreateRecurrenceRequest) -> pb.Recurrence:
@@ -293,6 +234,3 @@ class AsyncClient:
 
     def list_recurrences(self, request: pb.ListRecurrencesRequest | None = None) -> AsyncIterator[pb.Recurrence]:
         return self._items("ListRecurrences", request or pb.ListRecurrencesRequest(), pb.ListRecurrencesResponse, "recurrences")
-
-    async def server_info(self) -> pb.ServerInfoResponse:
-        return await self._call("ServerInfo", pb.ServerInfoRequest(), pb.ServerInfoResponse)

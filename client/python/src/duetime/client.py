@@ -20,6 +20,7 @@ from duetime.connection import Options
 from duetime.schedule_stream import AsyncScheduleStream, Result
 from duetime.subscriber import AsyncSubscriber, SyncHandler
 from duetime.subscriber_state import Counts
+from duetime.v1.admin_calls import AdminCalls
 
 _Value = TypeVar("_Value")
 _Inner = TypeVar("_Inner")
@@ -114,7 +115,7 @@ def _items(method: Callable[Concatenate[_Inner, _Params], AsyncIterator[_Value]]
     return iterate
 
 
-class Client(_OnLoop[AsyncClient]):
+class Client(_OnLoop[AsyncClient], AdminCalls):
     """Calls to one server or one cell; for any number of threads. AsyncClient documents the methods.
 
         with Client() as client:
@@ -167,26 +168,6 @@ class Client(_OnLoop[AsyncClient]):
     pull = _sync(AsyncClient.pull)
     settle = _sync(AsyncClient.settle)
 
-    create_topic = _sync(AsyncClient.create_topic)
-    get_topic = _sync(AsyncClient.get_topic)
-    update_topic = _sync(AsyncClient.update_topic)
-    delete_topic = _sync(AsyncClient.delete_topic)
-    pause_topic = _sync(AsyncClient.pause_topic)
-    resume_topic = _sync(AsyncClient.resume_topic)
-    list_topics = _items(AsyncClient.list_topics)
-
-    create_subscription = _sync(AsyncClient.create_subscription)
-    get_subscription = _sync(AsyncClient.get_subscription)
-    update_subscription = _sync(AsyncClient.update_subscription)
-    delete_subscription = _sync(AsyncClient.delete_subscription)
-    list_subscriptions = _items(AsyncClient.list_subscriptions)
-
-    forecast = _sync(AsyncClient.forecast)
-    start_bulk = _sync(AsyncClient.start_bulk)
-    get_operation = _sync(AsyncClient.get_operation)
-    cancel_operation = _sync(AsyncClient.cancel_operation)
-    list_operations = _items(AsyncClient.list_operations)
-
     create_recurrence = _sync(AsyncClient.create_recurrence)
     get_recurrence = _sync(AsyncClient.get_recurrence)
     update_recurrence = _sync(AsyncClient.update_recurrence)
@@ -195,8 +176,6 @@ class Client(_OnLoop[AsyncClient]):
     delete_recurrence = _sync(AsyncClient.delete_recurrence)
     preview_recurrence = _sync(AsyncClient.preview_recurrence)
     list_recurrences = _items(AsyncClient.list_recurrences)
-
-    server_info = _sync(AsyncClient.server_info)
 
 
 class Subscriber(_OnLoop[AsyncSubscriber]):
