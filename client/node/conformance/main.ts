@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 import { type Calls, Client, DuetimeError, type List, type NewMessage, type ScheduleItemResult, type ScheduleStream } from '../src';
-import { rpcOf } from '../src/codec';
+import { ADMIN_CALLS, rpcOf } from '../src/codec';
 import { errorJson, fromJson, type Json, toJson } from './json';
 import { Worker } from './worker';
 
@@ -47,19 +47,6 @@ const CALLS: { [Name in keyof Calls]?: (client: Client, request: Request) => Pro
   Explain: (client, request) => client.explain(request),
   Pull: async (client, request) => ({ deliveries: await client.pull(request) }),
   Settle: (client, request) => client.settle(request),
-  CreateTopic: async (client, { topic }) => ({ topic: await client.createTopic(topic) }),
-  GetTopic: async (client, { name }) => ({ topic: await client.getTopic(name) }),
-  UpdateTopic: async (client, request) => ({ topic: await client.updateTopic(request) }),
-  DeleteTopic: (client, request) => client.deleteTopic(request),
-  PauseTopic: async (client, { name }) => ({ topic: await client.pauseTopic(name) }),
-  ResumeTopic: async (client, { name }) => ({ topic: await client.resumeTopic(name) }),
-  CreateSubscription: async (client, request) => ({ subscription: await client.createSubscription(request) }),
-  GetSubscription: async (client, request) => ({ subscription: await client.getSubscription(request) }),
-  UpdateSubscription: async (client, request) => ({ subscription: await client.updateSubscription(request) }),
-  DeleteSubscription: async (client, request) => (await client.deleteSubscription(request)) ?? {},
-  StartBulk: async (client, request) => ({ operation: await client.startBulk(request) }),
-  GetOperation: async (client, { name }) => ({ operation: await client.getOperation(name) }),
-  CancelOperation: async (client, { name }) => ({ operation: await client.cancelOperation(name) }),
   CreateRecurrence: async (client, request) => ({ recurrence: await client.createRecurrence(request) }),
   GetRecurrence: async (client, { name }) => ({ recurrence: await client.getRecurrence(name) }),
   UpdateRecurrence: async (client, request) => ({ recurrence: await client.updateRecurrence(request) }),
@@ -67,8 +54,6 @@ const CALLS: { [Name in keyof Calls]?: (client: Client, request: Request) => Pro
   ResumeRecurrence: async (client, { name }) => ({ recurrence: await client.resumeRecurrence(name) }),
   DeleteRecurrence: (client, { name }) => client.deleteRecurrence(name),
   PreviewRecurrence: async (client, request) => ({ occurrences: await client.previewRecurrence(request) }),
-  Forecast: (client, request) => client.forecast(request),
-  ServerInfo: (client) => client.serverInfo(),
 };
 
 async function call(name: keyof Calls, { client, request }: Request): Promise<Json> {
@@ -98,9 +83,6 @@ async function cancelBatch({ client, request }: Request): Promise<Json> {
 
 const LISTS: { [Name in keyof Calls]?: { field: string; open: (client: Client, request: Request) => List<object> } } = {
   List: { field: 'messages', open: (client, request) => client.list(request) },
-  ListTopics: { field: 'topics', open: (client, request) => client.listTopics(request) },
-  ListSubscriptions: { field: 'subscriptions', open: (client, request) => client.listSubscriptions(request) },
-  ListOperations: { field: 'operations', open: (client, request) => client.listOperations(request) },
   ListRecurrences: { field: 'recurrences', open: (client, request) => client.listRecurrences(request) },
 };
 
@@ -171,6 +153,11 @@ const OPS: Record<string, (request: Request) => Json | Promise<Json>> = {
 
 function opOf(name: string): string {
   return name.replace(/(?!^)[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
+}
+for (const { name, items } of ADMIN_CALLS) {
+  const make = (client: any, request: Request): any => client[name[0]!.toLowerCase() + name.slice(1)](request);
+  if (items === undefined) CALLS[name] = make;
+  else LISTS[name] = { field: items, open: make };
 }
 for (const name of Object.keys(CALLS) as (keyof Calls)[]) OPS[opOf(name)] = (request) => call(name, request);
 for (const name of Object.keys(LISTS) as (keyof Calls)[]) OPS[opOf(name)] = (request) => list(name, request);

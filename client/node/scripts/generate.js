@@ -87,6 +87,22 @@ function callsText(root) {
   return `/** The RPCs, by their names. */\nexport interface Calls {\n${lines.join('')}}\n`;
 }
 
+function listedField(method) {
+  const fields = method.resolvedResponseType.fieldsArray;
+  return fields.some(({ name }) => name === 'nextPageToken') ? fields.find(({ repeated }) => repeated) : undefined;
+}
+
+function adminText(root) {
+  const lines = root.lookupService('duetime.v1.Admin').methodsArray.map((method) => {
+    const listed = listedField(method);
+    const mayBeAbsent = listed || method.resolvedRequestType.fieldsArray.length === 0;
+    const result = listed ? `List<${typeOf(listed)}>` : `Promise<${method.responseType}>`;
+    const name = method.name[0].toLowerCase() + method.name.slice(1);
+    return `${comment(method.comment, '  ')}  ${name}(request${mayBeAbsent ? '?' : ''}: Input<${method.requestType}>, options?: CallOptions): ${result};\n`;
+  });
+  return `/** The calls of the service Admin. A list is read over all pages. */\nexport interface AdminCalls {\n${lines.join('')}}\n\n`;
+}
+
 const documented = load(OWN.map((name) => `duetime/v1/${name}`), { alternateCommentMode: true });
 fs.writeFileSync(path.join(SOURCES, 'types.ts'), `// SPDX-License-Identifier: Apache-2.0
 //
@@ -95,7 +111,11 @@ fs.writeFileSync(path.join(SOURCES, 'types.ts'), `// SPDX-License-Identifier: Ap
 // Times are Dates, durations are numbers of milliseconds, 64-bit integers are bigints, bytes are Buffers, field masks are lists of
 // paths, and a value of an enum is its name. A value that this version does not know is its number.
 
-${textOf(documented.lookup('duetime.v1'))}${callsText(documented)}`);
+import type { CallOptions } from './caller';
+import type { Input } from './input';
+import type { List } from './list';
+
+${textOf(documented.lookup('duetime.v1'))}${adminText(documented)}${callsText(documented)}`);
 
 const files = [...OWN.map((name) => `duetime/v1/${name}`), 'google/rpc/status.proto', 'google/rpc/error_details.proto'];
 fs.writeFileSync(path.join(SOURCES, 'protos.json'), JSON.stringify(load(files, {}).toJSON()));

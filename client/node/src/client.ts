@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 
 import { type CallLimits, type CallOptions, Caller } from './caller';
 import type { ServerOptions } from './channel';
+import { ADMIN_CALLS } from './codec';
 import { Connection } from './connection';
 import { DuetimeError, errorOfItem } from './errors';
 import type { Input } from './input';
@@ -55,6 +56,11 @@ function withRequestId(message: NewMessage): NewMessage {
   return message.requestId || message.validateOnly ? message : { ...message, requestId: randomUUID() };
 }
 
+function withName(operation: Input<types.StartBulkRequest>): Input<types.StartBulkRequest> {
+  // A dry run is not stored, so a repeat needs no name.
+  return operation.name || operation.dryRun ? operation : { ...operation, name: randomUUID() };
+}
+
 function checkCount(results: unknown[], items: readonly unknown[]): void {
   if (results.length !== items.length) {
     throw new DuetimeError('INTERNAL', 'the server answered a batch with another number of results');
@@ -64,7 +70,8 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
 /**
  * A client of one server or one cell. It connects at the first call.
  *
- * A request is the RPC's message; the interfaces of `types` document each field, and the protos list the errors of each call. A call
+ * The calls of the service Admin are those of `AdminCalls`. A StartBulk without a name gets a random one, so that the server recognises
+ * a repeat. A request is the RPC's message; the interfaces of `types` document each field, and the protos list the errors of each call. A call
  * throws a DuetimeError. If the request has a value of a wrong type, that is INVALID_ARGUMENT without a reason, and nothing is sent.
  *
  * Retries: after UNAVAILABLE only, until the call's deadline, and only where a repeat does no harm and its answer does not mislead. The
@@ -238,104 +245,19 @@ export class Client {
     return (await this.caller.call('PreviewRecurrence', request, options)).occurrences;
   }
 
-  // ---- Topics
+  // ---- The calls of the service Admin
 
-  /** Creates a topic. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
-  async createTopic(topic: Input<types.Topic>, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('CreateTopic', { topic }, options)).topic!;
-  }
-
-  /** Returns the settings and the counts of a topic, or throws NOT_FOUND. */
-  async getTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('GetTopic', { name }, options)).topic!;
-  }
-
-  /** The topics, in the byte order of their names. */
-  listTopics(request: Input<types.ListTopicsRequest> = {}, options?: CallOptions): List<types.Topic> {
-    return this.listOf('ListTopics', request, options, (response) => response.topics);
-  }
-
-  /** Changes the fields that `updateMask` names, for example `['settings.max_pending']`. */
-  async updateTopic(request: Input<types.UpdateTopicRequest>, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('UpdateTopic', request, options)).topic!;
-  }
-
-  /** Stops all deliveries of a topic. Messages are accepted and become due as before. */
-  async pauseTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('PauseTopic', { name }, options)).topic!;
-  }
-
-  /** Ends the pause of a topic. */
-  async resumeTopic(name: string, options?: CallOptions): Promise<types.Topic> {
-    return (await this.caller.call('ResumeTopic', { name }, options)).topic!;
-  }
-
-  /** Not tried again, as `deleteRecurrence`. With `force` the answer names the operation that ends the topic's messages. */
-  deleteTopic(request: Input<types.DeleteTopicRequest>, options?: CallOptions): Promise<types.DeleteTopicResponse> {
-    return this.caller.call('DeleteTopic', request, options);
-  }
-
-  // ---- Subscriptions
-
-  /** Creates a subscription. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
-  async createSubscription(request: Input<types.CreateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('CreateSubscription', request, options)).subscription!;
-  }
-
-  /** Returns the settings and the counts of a subscription, or throws NOT_FOUND. */
-  async getSubscription(request: Input<types.GetSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('GetSubscription', request, options)).subscription!;
-  }
-
-  /** The subscriptions of a topic, in the byte order of their names. */
-  listSubscriptions(request: Input<types.ListSubscriptionsRequest>, options?: CallOptions): List<types.Subscription> {
-    return this.listOf('ListSubscriptions', request, options, (response) => response.subscriptions);
-  }
-
-  /** Changes the fields that `updateMask` names. To pause a subscription, update `settings.paused`. */
-  async updateSubscription(request: Input<types.UpdateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
-    return (await this.caller.call('UpdateSubscription', request, options)).subscription!;
-  }
-
-  /** Not tried again, as `deleteRecurrence`. */
-  async deleteSubscription(request: Input<types.DeleteSubscriptionRequest>, options?: CallOptions): Promise<void> {
-    await this.caller.call('DeleteSubscription', request, options);
-  }
-
-  // ---- Forecasts, operations on many messages, the server
-
-  /** Returns how many messages and bytes become due in each bucket of time. */
-  forecast(request: Input<types.ForecastRequest>, options?: CallOptions): Promise<types.ForecastResponse> {
-    return this.caller.call('Forecast', request, options);
-  }
-
-  /**
-   * Starts an operation on all messages of a topic that match a filter, or counts them with `dryRun`. An operation without a name gets
-   * a random one, so that the server recognises a repeat.
-   */
-  async startBulk(request: Input<types.StartBulkRequest>, options?: CallOptions): Promise<types.Operation> {
-    const named = request.name || request.dryRun ? request : { ...request, name: randomUUID() };
-    return (await this.caller.call('StartBulk', named, options)).operation!;
-  }
-
-  /** Returns an operation, or throws NOT_FOUND, also if it ended longer than a day ago. */
-  async getOperation(name: string, options?: CallOptions): Promise<types.Operation> {
-    return (await this.caller.call('GetOperation', { name }, options)).operation!;
-  }
-
-  /** The operations, in the order of their names. */
-  listOperations(request: Input<types.ListOperationsRequest> = {}, options?: CallOptions): List<types.Operation> {
-    return this.listOf('ListOperations', request, options, (response) => response.operations);
-  }
-
-  /** Stops an operation. Its changes so far stay. */
-  async cancelOperation(name: string, options?: CallOptions): Promise<types.Operation> {
-    return (await this.caller.call('CancelOperation', { name }, options)).operation!;
-  }
-
-  /** Returns the version, the state, the limits and the counts of the server. */
-  serverInfo(options?: CallOptions): Promise<types.ServerInfoResponse> {
-    return this.caller.call('ServerInfo', {}, options);
+  static {
+    for (const { name, items } of ADMIN_CALLS) {
+      const method = items === undefined
+        ? function (this: Client, request: object = {}, options?: CallOptions): Promise<object> {
+          return this.caller.call(name, name === 'StartBulk' ? withName(request) : request, options);
+        }
+        : function (this: Client, request: object = {}, options?: CallOptions): List<unknown> {
+          return this.listOf(name as ListCall, request, options, (response: any) => response[items]);
+        };
+      Object.defineProperty(this.prototype, name[0]!.toLowerCase() + name.slice(1), { value: method, configurable: true, writable: true });
+    }
   }
 
   private listOf<Name extends ListCall, Item>(
@@ -352,4 +274,6 @@ export class Client {
   }
 }
 
-type ListCall = 'List' | 'ListTopics' | 'ListSubscriptions' | 'ListOperations' | 'ListRecurrences';
+export interface Client extends types.AdminCalls {}
+
+type ListCall = { [Name in keyof types.Calls]: types.Calls[Name]['response'] extends { nextPageToken: string } ? Name : never }[keyof types.Calls];

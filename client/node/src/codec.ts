@@ -212,6 +212,13 @@ export interface Rpc<Name extends keyof Calls> {
 }
 
 const SERVICES = ['duetime.v1.Messages', 'duetime.v1.Admin'];
+/** The calls of the service Admin. That of a list has the field of its response that holds the items. */
+export const ADMIN_CALLS = root.lookupService('duetime.v1.Admin').methodsArray.map((method) => {
+  const fields = method.resolvedResponseType!.fieldsArray;
+  const list = fields.some(({ name }) => name === 'nextPageToken');
+  return { name: method.name as keyof Calls, items: list ? fields.find(({ repeated }) => repeated)!.name : undefined };
+});
+
 const rpcs = new Map(SERVICES.flatMap((name) => root.lookupService(name).methodsArray.map((method) => [method.name, method])));
 
 export function rpcOf<Name extends keyof Calls>(name: Name): Rpc<Name> {

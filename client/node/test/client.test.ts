@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type ServiceError, status } from '@grpc/grpc-js';
 
 import { type Calls, Client, DuetimeError, type NewMessage, type RescheduleRequest, type ScheduleRequest } from '../src';
-import { codecOfName, rpcOf } from '../src/codec';
+import { ADMIN_CALLS, codecOfName, rpcOf } from '../src/codec';
 import { Backoff } from '../src/backoff';
 import { RetryBudget } from '../src/retry_budget';
 import { fittingReason } from '../src/settlement';
@@ -39,7 +39,8 @@ function serve(name: keyof Calls): void {
 }
 
 before(async () => {
-  for (const name of ['Schedule', 'Reschedule', 'ListTopics'] as const) serve(name);
+  for (const name of ['Schedule', 'Reschedule'] as const) serve(name);
+  for (const { name } of ADMIN_CALLS) serve(name);
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound)));
   });
@@ -174,6 +175,21 @@ test('a signal cancels a call, which throws the reason of the signal', { timeout
   const call = client.schedule({ topic: 't', delay: 0 }, { signal: controller.signal, timeout: 60_000 });
   await assert.rejects(call, { message: 'enough' });
   await cancelled;
+});
+
+test('each call of the service Admin is a method, which is repeated as its option says', async () => {
+  assert.ok(ADMIN_CALLS.length > 20);
+  for (const { name, items } of ADMIN_CALLS) {
+    behaviour = unavailable(1, {});
+    const { repeat } = rpcOf(name);
+    const result = (client as any)[name[0]!.toLowerCase() + name.slice(1)]({});
+    const error = await (items === undefined ? result : result.pages().next()).then(() => undefined, (caught: Error) => caught);
+    if (repeat === 'CALL_REPEAT_ONCE') assert.equal(error?.code, 'UNAVAILABLE', name);
+    else assert.equal(error, undefined, name);
+    assert.equal(requests.length, repeat === 'CALL_REPEAT_ONCE' ? 1 : 2, name);
+    assert.deepEqual(requests[0], requests.at(-1), name);
+    if (repeat === 'CALL_REPEAT_IF_NAMED') assert.match((requests[0] as { name: string }).name, /.{20}/);
+  }
 });
 
 test('a list reads all pages, also after an empty one', async () => {
