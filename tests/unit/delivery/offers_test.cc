@@ -267,7 +267,7 @@ TEST_P(OfferWhileSettlingTest, TheMessageEndsAfterTheCommit) {
   EXPECT_FALSE(Row(message.key, *one_).has_value());
   EXPECT_EQ(p_.table->size(), 0u);
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OfferWhileSettlingTest,

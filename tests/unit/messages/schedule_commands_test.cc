@@ -75,7 +75,7 @@ TEST_F(ScheduleCommandsTest, ABatchIsAnsweredInOrderAfterItsCommit) {
               i < 2 ? protocol::MessageState::kScheduled : protocol::MessageState::kDue);
   }
   EXPECT_EQ(scheduler_.counters().accepted, 3u);
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
 }
 
 TEST_F(ScheduleCommandsTest, AMessageThatKeepsItsTimeNeedsNoRoom) {
@@ -345,7 +345,7 @@ TEST_F(ScheduleCommandsTest, ChangesThatWaitForOneMessageShareOneWrite) {
   EXPECT_EQ(stats_.rescheduled, static_cast<uint64_t>(kPushes));
   EXPECT_EQ(stats_.merged, static_cast<uint64_t>(kPushes - 2));
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), held);
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
   EXPECT_TRUE(Deliver(delay_of(kPushes) - 1).empty());
   EXPECT_EQ(Deliver(1).size(), 1u);
@@ -438,7 +438,7 @@ TEST_F(ScheduleCommandsTest, AMergedChangeIsAnsweredAsIfItCameAlone) {
     EXPECT_EQ(Cancel(ByKey(merged)).outcome, protocol::Outcome::kDone);
   }
   EXPECT_GT(stats_.merged, 200u);
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
   EXPECT_EQ(*writer_.Pending(kTopic), 0);
 }
 
@@ -502,7 +502,7 @@ TEST_F(ScheduleCommandsTest, AFailedCommitFailsAllChangesThatShareIt) {
     EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "STORAGE_FAILED");
     EXPECT_TRUE(reply.accepted.empty());
   }
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
   EXPECT_EQ(stats_.merged, 0u);
   storage::MessageRecord record;
   const std::string bytes = Get(id).record;
@@ -535,7 +535,7 @@ TEST_F(ScheduleCommandsTest, AFailedCommitFailsTheWholeCall) {
   const protocol::ScheduleReply reply = Last(&answers().schedules);
   EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "STORAGE_FAILED");
   EXPECT_TRUE(reply.accepted.empty());
-  EXPECT_EQ(key_locks_.held(), 0u);
+  EXPECT_EQ(key_locks_.locked(), 0u);
   EXPECT_EQ(scheduler_.counters().accepted, 0u);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/settlements.h"
 #include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
@@ -133,7 +134,7 @@ TEST_F(DeadLettersTest, OneOfThemGoesBackByItsId) {
   subscriber.ReadDeliveries(kLetters);
   v1::SubscribeRequest give_up;
   for (const v1::Delivery& delivery : subscriber.deliveries) {
-    give_up.add_dead_letter()->set_lease_token(delivery.lease_token());
+    test::AddSettlement(delivery.lease_token(), &give_up)->mutable_dead_letter();
   }
   ASSERT_TRUE(subscriber.Send(give_up));
   subscriber.ReadSettled(kLetters);

@@ -67,7 +67,7 @@ TEST_F(KeyLocksTest, G1_WaitersRunInOrder) {
   locks_.Release({}, name_, true);
   EXPECT_EQ(ran_, (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(locks_.waiting(), 0u);
-  EXPECT_EQ(locks_.held(), 0u);
+  EXPECT_EQ(locks_.locked(), 0u);
 }
 
 TEST_F(KeyLocksTest, G1_AWaiterThatLocksAgainComesBeforeTheRest) {
