@@ -17,7 +17,7 @@ inline constexpr absl::string_view kBackupSums = "SHA256SUMS";
 
 // Copies the files of the backup in `source`, which `duetime backup` wrote, into a new data
 // directory `into`, and compares each with its checksum. The new directory has a later epoch; its
-// first start treats it as a copy (RocksDbStore::Open) and holds all topics (restore_note.h).
+// first start treats it as a copy (RocksDbStore::Open) and pauses all topics (restore_note.h).
 // `snapshot_ms` is the time of the backup, `now_ms` that of the restore.
 //
 //   NOT_FOUND            `source` is not a backup, or is not complete.

@@ -16,6 +16,7 @@
 #include "client/cpp/error.h"
 #include "client/cpp/subscriber_state.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "server/base/check.h"
 #include "server/base/mutex.h"
 
 namespace duetime::client {
@@ -72,7 +73,9 @@ v1::Settlement ToProto(const Settlement& settlement, std::string lease_token) {
   };
   switch (settlement.kind) {
     case Settlement::Kind::kAck:
+      break;
     case Settlement::Kind::kLeave:
+      DT_CHECK(false);  // without an action, it would be an ack
       break;
     case Settlement::Kind::kNack:
       proto.mutable_nack()->set_reason(settlement.reason);

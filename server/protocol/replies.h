@@ -138,7 +138,7 @@ struct SubscriptionStatus {
   uint64_t lease_end_ms = 0;
   uint64_t retry_ms = 0;
   // What a message in state kDue waits for.
-  WaitReason hold{};
+  WaitReason wait_reason{};
   // With kOrderingKey: the message that holds the key. Zero while the server reads the next one.
   storage::MessageId holder{};
 };

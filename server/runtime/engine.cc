@@ -39,8 +39,8 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// How often an engine that may not deliver looks whether they may go on.
-constexpr milliseconds kHeldLookEvery{10};
+// How often an engine that may not deliver looks whether it may.
+constexpr milliseconds kMayServeLookEvery{10};
 // The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
 
@@ -192,7 +192,7 @@ void Engine::Sleep(const shard::StepResult& result) {
   microseconds timeout =
       std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
   // The journal does not say when deliveries may go on.
-  if (!dispatches_) timeout = std::min<microseconds>(timeout, kHeldLookEvery);
+  if (!dispatches_) timeout = std::min<microseconds>(timeout, kMayServeLookEvery);
   size_t wake_commands = 1;
   if (AtLimit()) {
     wake_commands = ShardMailbox::kNoCommands;

@@ -106,7 +106,7 @@ class CancellableWheel {
   size_t size() const { return live_; }
   // Cancelled entries that still take room.
   size_t dead() const { return wheel_.size() - live_; }
-  // Memory armed, in bytes.
+  // The memory, in bytes.
   size_t bytes() const {
     return sizeof(*this) - sizeof(wheel_) + wheel_.bytes() +
            expired_.capacity() * sizeof(expired_[0]);

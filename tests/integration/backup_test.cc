@@ -59,7 +59,7 @@ class BackupTest : public DaemonTest {
     Connect();
   }
 
-  std::vector<std::string> Held() {
+  std::vector<std::string> PausedByRestore() {
     const RunResult result = Cli({"restore", "status", "--json"});
     EXPECT_EQ(result.exit.code, 0) << result.err;
     std::vector<std::string> names;
@@ -118,13 +118,13 @@ TEST_F(BackupTest, ARestoredServerDeliversWhatTheOperatorChooses) {
   ASSERT_NO_FATAL_FAILURE(StartRestored(backup));
   EXPECT_TRUE(Info().has_restored());
   EXPECT_GT(Info().epoch(), 1);
-  EXPECT_THAT(Held(), UnorderedElementsAre("dropped", "kept"));
+  EXPECT_THAT(PausedByRestore(), UnorderedElementsAre("dropped", "kept"));
   EXPECT_THAT(Cli({"restore", "status"}).out, HasSubstr("dropped  2        1"));
   // A restart changes nothing.
   ASSERT_TRUE(server_->Stop().has_value());
   ASSERT_TRUE(server_->Start()) << server_->error();
   Connect();
-  EXPECT_THAT(Held(), UnorderedElementsAre("dropped", "kept"));
+  EXPECT_THAT(PausedByRestore(), UnorderedElementsAre("dropped", "kept"));
 
   Subscription dropped(channel_, {.topic = "dropped"});
   Subscription kept(channel_, {.topic = "kept"});
@@ -134,7 +134,7 @@ TEST_F(BackupTest, ARestoredServerDeliversWhatTheOperatorChooses) {
   EXPECT_EQ(Cli({"restore", "release", "dropped", "--drop-before", "now"}).exit.code, 0);
   EXPECT_EQ(StateOf(due), v1::Message::STATE_CANCELLED);
   EXPECT_EQ(StateOf(later), v1::Message::STATE_SCHEDULED);
-  EXPECT_THAT(Held(), UnorderedElementsAre("kept"));
+  EXPECT_THAT(PausedByRestore(), UnorderedElementsAre("kept"));
   EXPECT_EQ(Cli({"restore", "release", "--all", "--deliver"}).exit.code, 0);
   const auto overdue = kept.Next();
   ASSERT_TRUE(overdue.has_value());

@@ -40,7 +40,7 @@ TEST_F(CliTest, OneDeadLetterGoesBackByItsId) {
   constexpr size_t kLetters = 5;
   const std::string message = ScheduleId({"t", "p", "--in", "1h"});
   ASSERT_EQ(Cli({"schedule", "t", "p", "--in", "0s", "--count", "5"}).exit.code, 0);
-  std::vector<std::string> give_up = {"settle", "--dead-letter", "--topic", "t"};
+  std::vector<std::string> give_up = {"settle", "--dead-letter"};
   for (const Json& due : CliJson({"pull", "t", "--max", "5", "--wait", "5s"})) {
     give_up.push_back(due.value("lease_token", ""));
   }

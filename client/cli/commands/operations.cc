@@ -128,10 +128,17 @@ ExitCode FailOne(const Settings& settings, const absl::Status& error) {
   return own && absl::IsNotFound(error) ? kNotAsWished : code;
 }
 
+// True if the request repeats one that began an operation, whose message may have ended since.
+bool Repeats(const v1::StartBulkRequest& request, AdminClient* client) {
+  v1::GetOperationRequest get;
+  get.set_name(request.name());
+  return !request.name().empty() && client->GetOperation(get).ok();
+}
+
 // Sets `ended`, if it is not null, to the operation as it is at the end.
 ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
                  AdminClient* client, v1::Operation* ended = nullptr) {
-  if (!request.filter().message_id().empty()) {
+  if (!request.filter().message_id().empty() && !Repeats(request, client)) {
     v1::StartBulkRequest count = request;
     count.clear_name();
     count.set_dry_run(true);
@@ -364,7 +371,8 @@ ExitCode ChangeDeadLetters(const Settings& settings, const Input& input,
   if (!topic.ok()) return Fail(settings, topic.status());
   request.set_topic(topic->name);
   return With<Client>(settings, [&](Client* client) {
-    if (const std::string& id = request.filter().message_id(); !id.empty()) {
+    const std::string& id = request.filter().message_id();
+    if (!id.empty() && !Repeats(request, admin)) {
       const absl::Status checked = CheckLetter(id, request.topic(), client);
       if (!checked.ok()) return FailOne(settings, checked);
     }

@@ -126,9 +126,9 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
 
 }  // namespace
 
-v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason hold) {
+v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason wait_reason) {
   using Status = v1::SubscriptionStatus;
-  switch (hold) {
+  switch (wait_reason) {
     case protocol::WaitReason::kNone:
       return Status::WAIT_REASON_UNSPECIFIED;
     case protocol::WaitReason::kTopicPaused:

@@ -10,7 +10,7 @@
 namespace duetime::api {
 
 // Pure.
-v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason hold);
+v1::SubscriptionStatus::WaitReason ToProto(protocol::WaitReason wait_reason);
 
 // Fills in the timeline, the causes of the lateness, and a summary of both in one sentence.
 // REQUIRES: `response` already has the message and its subscriptions. Pure.

@@ -98,7 +98,7 @@ void FillSubscriptionStates(ApiWorker& worker, const protocol::GetReply& reply,
     to->set_attempts(static_cast<int32_t>(from.attempts));
     if (from.lease_end_ms > 0) SetTimestamp(from.lease_end_ms, to->mutable_lease_end_time());
     if (from.retry_ms > 0) SetTimestamp(from.retry_ms, to->mutable_retry_time());
-    to->set_wait_reason(ToProto(from.hold));
+    to->set_wait_reason(ToProto(from.wait_reason));
     if (from.holder != storage::MessageId{}) to->set_ordering_key_holder(from.holder.ToString());
   }
   std::sort(states->begin(), states->end(),

@@ -267,14 +267,18 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   status = settled.Post(std::move(routed));
   if (status.ok()) status = co_await settled;
   while (status.ok() && !settled.letters().empty()) {
-    const storage::TopicId topic = settled.letters().front().topic;
-    const std::string name(worker.context().catalog().TopicName(topic));
-    // If the dead-letter topic cannot be created, the shards refuse the dead letters for good.
-    AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
-    static_cast<void>(co_await ask);
+    const storage::TopicId id = settled.letters().front().topic;
+    const catalog::TopicPtr topic = worker.context().catalog().TopicOf(id);
+    // If the dead-letter topic cannot be created, the shards refuse the dead letters for good. A
+    // topic that is deleted meanwhile must not come back.
+    if (topic != nullptr && topic->exists()) {
+      AskCatalog ask(
+          &worker, catalog::EnsureTopic{.name = std::string(topic->name()), .dead_letters = true});
+      static_cast<void>(co_await ask);
+    }
     // The journal may have failed in the meantime; then no shard answers.
     status = worker.context().Admit(CallKind::kOther);
-    if (status.ok()) status = settled.SendAgain(topic);
+    if (status.ok()) status = settled.SendAgain(id);
     if (status.ok()) status = co_await settled;
   }
   call.Finish(status, settled.response());

@@ -43,16 +43,24 @@ bool SetReason(const std::string& from, protocol::Settlement* settlement) {
   return from.size() <= kNackReasonBytesMax;
 }
 
+// The action of a newer client must not be taken for an ack.
+bool HasUnknownAction(const v1::Settlement& from) {
+  // Settlement.action keeps the lower numbers for itself.
+  constexpr int kActionMax = 15;
+  const auto& unknown = v1::Settlement::GetReflection()->GetUnknownFields(from);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    if (unknown.field(i).number() <= kActionMax) return true;
+  }
+  return false;
+}
+
 // OK, OUT_OF_RANGE or UNKNOWN_ACTION; REASON_UNSPECIFIED means OK.
 v1::SettleRefusal::Reason Read(const v1::Settlement& from, protocol::Settlement* settlement) {
   using Action = v1::Settlement::ActionCase;
   bool in_range = true;
   switch (from.action_case()) {
     case Action::ACTION_NOT_SET:
-      // The action of a newer client must not be taken for an ack.
-      if (!v1::Settlement::GetReflection()->GetUnknownFields(from).empty()) {
-        return v1::SettleRefusal::REASON_UNKNOWN_ACTION;
-      }
+      if (HasUnknownAction(from)) return v1::SettleRefusal::REASON_UNKNOWN_ACTION;
       settlement->action = protocol::SettleAction::kAck;
       break;
     case Action::kNack:

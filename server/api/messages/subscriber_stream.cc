@@ -110,6 +110,7 @@ void SubscriberStream::OnReply(catalog::Reply reply) {
     return Open(std::move(reply.subscription));
   }
   SendLettersAgain();
+  LinkDeadLetters();
   ReadOn();
   Pump();
 }
@@ -121,6 +122,7 @@ void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
   phase_ = Phase::kOpen;
   queue_.set_lease_ms(start_.lease_ms);
   send_started_ = true;
+  if (first_.has_value()) Post(std::move(std::exchange(first_, std::nullopt)->by_shard));
   ReadOn();
   Pump();
 }
@@ -186,7 +188,14 @@ void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
   RouteSettles(request, id_, api_->node().shard_count(), &routed);
   for (auto& [token, reason] : routed.refused) queue_.AddRefused(std::move(token), reason);
   settles_open_ += routed.posted;
-  Post(std::move(routed.by_shard));
+  for (const v1::Settlement& settlement : request.settlements()) {
+    rejects_ = rejects_ || settlement.has_dead_letter();
+  }
+  if (phase_ == Phase::kCreating) {
+    first_ = std::move(routed);
+  } else {
+    Post(std::move(routed.by_shard));
+  }
 }
 
 void SubscriberStream::Post(std::vector<protocol::SettleCommand> by_shard) {
@@ -198,18 +207,21 @@ void SubscriberStream::Post(std::vector<protocol::SettleCommand> by_shard) {
 }
 
 void SubscriberStream::LinkDeadLetters() {
-  if (letters_.empty() || asked_.has_value() || phase_ == Phase::kCreating) return;
-  const std::string topic(api_->context().catalog().TopicName(letters_.front().topic));
-  if (PostToCatalog(catalog::EnsureTopic{.name = topic, .dead_letters = true}).ok()) return;
-  SendLettersAgain();
+  while (!letters_.empty() && !asked_.has_value()) {
+    const catalog::TopicPtr topic = api_->context().catalog().TopicOf(letters_.front().topic);
+    // A topic that is deleted meanwhile must not come back.
+    const bool exists = topic != nullptr && topic->exists();
+    const bool asked =
+        exists && PostToCatalog(catalog::EnsureTopic{.name = std::string(topic->name()),
+                                                     .dead_letters = true})
+                      .ok();
+    if (!asked) SendLettersAgain();
+  }
 }
 
 void SubscriberStream::SendLettersAgain() {
   if (letters_.empty()) return;
-  std::vector<protocol::SettleCommand> by_shard =
-      AgainByShard(letters_.front().topic, id_, api_->node().shard_count(), &letters_);
-  Post(std::move(by_shard));
-  LinkDeadLetters();
+  Post(AgainByShard(letters_.front().topic, id_, api_->node().shard_count(), &letters_));
 }
 
 void SubscriberStream::ReadOn() {
@@ -334,7 +346,8 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
   // Other streams get the deliveries that were not sent. The order matters: see StopDeliveries.
   StopDeliveries();
-  Detach();
+  // A dead letter that is sent again needs its lease. OnEnded detaches then.
+  if (!rejects_ || settles_open_ == 0) Detach();
   Pump();
 }
 

@@ -133,6 +133,10 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   SubscriptionWatch watch_;
   // The open request to the catalog. The stream reads nothing meanwhile.
   std::optional<catalog::RequestTag> asked_;
+  // The settlements of the first request, while the catalog creates the subscription.
+  std::optional<RoutedSettles> first_;
+  // The client has sent a dead letter.
+  bool rejects_ = false;
   // Dead letters whose topics have no dead-letter topic yet, so far as the shards know.
   std::vector<protocol::RefusedSettlement> letters_;
   // The number of settlements that the shards have not answered.

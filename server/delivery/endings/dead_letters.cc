@@ -44,8 +44,9 @@ DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::De
   Subscription* const subscription = entry.subscription;
   const TopicId target = TargetOf(*subscription);
   if (target == TopicId{}) {
-    ++stats_->dead_letters_refused;
-    return Made::kNo;
+    // The caller counts a rejection that is refused for good.
+    if (why != storage::DeadLetterReason::kRejected) ++stats_->dead_letters_refused;
+    return Made::kNoTopic;
   }
   const auto record = reader_->Record(entry.key());
   if (!record.ok() || !record->has_value()) return Made::kNo;

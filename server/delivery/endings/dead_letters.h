@@ -24,9 +24,9 @@ namespace duetime::delivery {
 // letters. Thread safety: confined to the engine thread.
 class DeadLetters {
  public:
-  // kNoMoreHops: the message has been in kDeadLetterHopsMax dead-letter topics. kNo: the topic for
-  // dead letters is not known, or the record is gone, damaged or unreadable.
-  enum class Made : uint8_t { kYes, kNo, kNoMoreHops };
+  // kNoTopic: the topic for dead letters is not known. kNoMoreHops: the message has been in
+  // kDeadLetterHopsMax dead-letter topics. kNo: the record is gone, damaged or unreadable.
+  enum class Made : uint8_t { kYes, kNo, kNoTopic, kNoMoreHops };
 
   static constexpr size_t kBytesPerStep = 8 << 20;
 

@@ -119,6 +119,7 @@ EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
   --left_;
   const EntryIndex index = leases_->Find(token);
   if (index == kNoEntry) {
+    ++stats_->settle_refused;
     batch->now.refused.push_back({.token = token});
   }
   return index;
@@ -169,19 +170,17 @@ void LeaseEnds::Reject(base::Now now, EntryIndex index, const Settlement& settle
   using Made = DeadLetters::Made;
   const Made made =
       dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, settlement.reason);
-  if (made == Made::kYes) {
-    batch->later.settled.push_back(settlement.token);
-    return;
-  }
+  if (made == Made::kYes) return batch->later.settled.push_back(settlement.token);
   if (!reader_->ok()) return;  // the shard stops, and the lease has not ended
   protocol::RefusedSettlement refused{.token = settlement.token,
-                                      .refusal = protocol::SettleRefusal::kNoMoreHops};
-  if (made == Made::kNo) {
-    refused.refusal = protocol::SettleRefusal::kNoDeadLetterTopic;
-    if (!settlement.again) {
-      refused.topic = (*table_)[index].subscription->state.topic;
-      refused.reason = settlement.reason;
-    }
+                                      .refusal = protocol::SettleRefusal::kNoDeadLetterTopic};
+  if (made == Made::kNoMoreHops) refused.refusal = protocol::SettleRefusal::kNoMoreHops;
+  if (made == Made::kNoTopic && !settlement.again) {
+    refused.topic = (*table_)[index].subscription->state.topic;
+    refused.reason = settlement.reason;
+  } else {
+    ++stats_->settle_refused;
+    if (made == Made::kNoTopic) ++stats_->dead_letters_refused;
   }
   batch->now.refused.push_back(std::move(refused));
 }
@@ -189,7 +188,6 @@ void LeaseEnds::Reject(base::Now now, EntryIndex index, const Settlement& settle
 void LeaseEnds::Answer(Batch batch) {
   DT_CHECK_LE(batch.acked.size(), batch.later.settled.size());
   protocol::SettleReply& at_once = batch.now;
-  stats_->settle_refused += at_once.refused.size();
   if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.begun.empty() ||
       !at_once.refused.empty()) {
     effects_->settles.push_back(std::move(at_once));

@@ -115,11 +115,12 @@ absl::StatusOr<MessageStatus::One> MessageStatus::StatusFor(base::Now now, const
     one.status.state = MessageState::kAcked;
   } else if (row != nullptr && row->retry_ms > now.wall_ms) {
     one.status.retry_ms = row->retry_ms;
-    one.status.hold = protocol::WaitReason::kRetry;
+    one.status.wait_reason = protocol::WaitReason::kRetry;
   } else {
-    one.status.hold = WaitReasonOf(*subscription);
-    const bool free = one.status.hold == protocol::WaitReason::kNone;
-    if (free && subscription->backlog.any()) one.status.hold = protocol::WaitReason::kBacklog;
+    one.status.wait_reason = WaitReasonOf(*subscription);
+    const bool free = one.status.wait_reason == protocol::WaitReason::kNone;
+    if (free && subscription->backlog.any())
+      one.status.wait_reason = protocol::WaitReason::kBacklog;
   }
   return one;
 }
@@ -130,7 +131,7 @@ MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
   One one{.status = {.subscription = entry.subscription->state.id,
                      .state = MessageState::kDue,
                      .attempts = entry.attempts,
-                     .hold = WaitReasonOf(entry)},
+                     .wait_reason = WaitReasonOf(entry)},
           .uncertain = entry.maybe_delivered};
   if (entry.state == EntryState::kBlocked) {
     one.status.holder = HolderOf(entry.order, *entry.subscription);
@@ -149,14 +150,14 @@ MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
 void MessageStatus::FindHolder(const MessageKey& key, const Subscription& subscription,
                                protocol::SubscriptionStatus* status) {
   if (subscription.order.rests() == 0 || status->state != MessageState::kDue ||
-      status->hold == protocol::WaitReason::kRetry ||
+      status->wait_reason == protocol::WaitReason::kRetry ||
       table_->FindAt(key, &subscription) != kNoEntry) {
     return;
   }
   const std::string ordering_key = reader_->OrderingKey(key);
   const uint64_t order = OrderingKeyLocks::HashOf(ordering_key);
   if (ordering_key.empty() || !subscription.order.HasRest(order)) return;
-  status->hold = protocol::WaitReason::kOrderingKey;
+  status->wait_reason = protocol::WaitReason::kOrderingKey;
   status->holder = HolderOf(order, subscription);
 }
 

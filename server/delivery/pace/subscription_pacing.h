@@ -49,10 +49,10 @@ class SubscriptionPacing {
   uint64_t Wait(base::Now now, uint64_t due_ms) {
     uint64_t at_ms = throttle.NextMs(now.mono_ms);
     waits_for = protocol::WaitReason::kFailures;
-    const auto consider = [this, &at_ms](uint64_t limit_ms, protocol::WaitReason hold) {
+    const auto consider = [this, &at_ms](uint64_t limit_ms, protocol::WaitReason wait_reason) {
       if (limit_ms < at_ms) return;
       at_ms = limit_ms;
-      waits_for = hold;
+      waits_for = wait_reason;
     };
     if (Ramped(due_ms)) consider(ramp_.NextMs(now.mono_ms), protocol::WaitReason::kStartup);
     if (clock_ != nullptr) {

@@ -308,12 +308,12 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
              storage::EncodeRestoreNote({.snapshot_ms = 5, .restore_ms = 6}))};
   CatalogWorld world;
   Restore(&world, records, {});
-  const auto expect = [&world](absl::string_view topic, bool is_paused, bool is_held) {
+  const auto expect = [&world](absl::string_view topic, bool is_paused, bool is_paused_by_restore) {
     SCOPED_TRACE(topic);
     const TopicPtr found = world.snapshot().FindTopic(topic);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->settings.paused, is_paused);
-    EXPECT_EQ(found->settings.paused_by_restore, is_held);
+    EXPECT_EQ(found->settings.paused_by_restore, is_paused_by_restore);
   };
   const auto resume = [](TopicSettings* settings) {
     settings->paused = false;

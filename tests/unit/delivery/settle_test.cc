@@ -31,9 +31,9 @@ constexpr size_t kLarge = 1 << 20;
 // little more than their payloads.
 constexpr size_t kBytesPerStep = 17 << 20;
 
-// One shard that is stepped by hand.
 using protocol::SettleAction;
 
+// One shard that is stepped by hand.
 class SettleTest : public ::testing::Test {
  protected:
   SettleTest() : shard_(0, test::LimitsWithRetriesAtOnce(), &store_) {

@@ -29,13 +29,13 @@ class WaitReasonTest : public DeliveryWorld {
   WaitReason Of(const storage::MessageRef& message) {
     std::vector<protocol::SubscriptionStatus> list;
     EXPECT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
-    return list.empty() ? WaitReason::kNone : list.front().hold;
+    return list.empty() ? WaitReason::kNone : list.front().wait_reason;
   }
 };
 
 TEST_F(WaitReasonTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   struct Case {
-    WaitReason hold;
+    WaitReason wait_reason;
     std::function<void(Subscription*)> change;
   };
   Attach(one_);
@@ -54,7 +54,7 @@ TEST_F(WaitReasonTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
            {WaitReason::kTopicPaused, [](Subscription* s) { s->topic->paused = true; }},
        }) {
     c.change(one_);
-    EXPECT_EQ(Of(message), c.hold);
+    EXPECT_EQ(Of(message), c.wait_reason);
     EXPECT_FALSE(Turns::CanServe(*one_));
   }
   one_->streams = 1;
@@ -97,7 +97,7 @@ TEST_F(WaitReasonTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
     std::vector<protocol::SubscriptionStatus> list;
     ASSERT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
     ASSERT_EQ(list.size(), 1u);
-    EXPECT_EQ(list[0].hold, WaitReason::kOrderingKey);
+    EXPECT_EQ(list[0].wait_reason, WaitReason::kOrderingKey);
     EXPECT_EQ(list[0].holder, first.key.id);
   }
   p_.changes->Inspect({.subscription = one_->state.id});

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "tests/support/settlements.h"
 #include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
@@ -121,6 +123,40 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   ASSERT_TRUE(messages_->Get(NewContext().get(), by_key, &found_by_key).ok());
   EXPECT_EQ(found_by_key.message().id(), again.id());
   EXPECT_TRUE(Letters("t.dlq").empty());
+}
+
+// The shards know no dead-letter topic yet, and ask for it while the stream ends.
+TEST_F(DeadLettersTest, TheLastSettlementOfAStreamMayBeADeadLetter) {
+  Start();
+  for (int i = 0; i < 20; ++i) {
+    const std::string topic = absl::StrCat("t", i);
+    TestSubscriber subscriber(messages_.get());
+    subscriber.Start(topic);
+    MustSchedule(NewMessage(topic, "x"));
+    subscriber.ReadDeliveries(1);
+    subscriber.DeadLetter(subscriber.deliveries[0].lease_token(), "bad");
+    subscriber.HalfClose();
+    EXPECT_TRUE(subscriber.Finish().ok());
+    EXPECT_EQ(subscriber.settled.size(), 1u) << topic;
+    EXPECT_TRUE(subscriber.refused.empty()) << topic;
+  }
+}
+
+// The catalog creates the subscription meanwhile.
+TEST_F(DeadLettersTest, TheFirstRequestOfAStreamMayHaveADeadLetter) {
+  Start();
+  TestSubscriber first(messages_.get());
+  first.Start("t");
+  MustSchedule(NewMessage("t", "x"));
+  first.ReadDeliveries(1);
+  TestSubscriber second(messages_.get());
+  v1::SubscribeRequest request;
+  request.mutable_start()->set_topic("u");
+  test::AddSettlement(first.deliveries[0].lease_token(), &request)->mutable_dead_letter();
+  ASSERT_TRUE(second.Send(request));
+  second.ReadSettled(1);
+  EXPECT_EQ(node_->shard_stats()[0].dead_letters_refused, 0u);
+  EXPECT_EQ(node_->shard_stats()[0].settle_refused, 0u);
 }
 
 // Letters that are made in one step have the same time.

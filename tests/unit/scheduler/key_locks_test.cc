@@ -27,14 +27,14 @@ class KeyLocksTest : public testing::Test {
                                     : KeyLocks::Kind::kRead;
     const auto run = [this, what](base::Now, bool ok) {
       order_ += what;
-      if (ok && what != 'r' && !locks_.Held(name_)) locks_.Acquire(name_);
+      if (ok && what != 'r' && !locks_.Locked(name_)) locks_.Acquire(name_);
     };
     locks_.Wait(name_, run, kind);
   }
   // Releases the lock until nobody acquires it again. Returns who ran after each release.
   std::string ReleaseAll(bool may_join) {
     order_.clear();
-    while (locks_.Held(name_)) {
+    while (locks_.Locked(name_)) {
       locks_.Release({}, name_, true, [may_join] { return may_join; });
       order_ += '|';
     }
@@ -56,8 +56,8 @@ TEST_F(KeyLocksTest, NamesDifferInEachOfTheirParts) {
   EXPECT_FALSE(name_ == KeyLocks::Name(1, one, "b"));
   const auto id = storage::MessageId::Make(1, 2, 3, 4);
   locks_.Acquire(KeyLocks::Name(id));
-  EXPECT_TRUE(locks_.Held(id));
-  EXPECT_FALSE(locks_.Held(name_));
+  EXPECT_TRUE(locks_.Locked(id));
+  EXPECT_FALSE(locks_.Locked(name_));
 }
 
 TEST_F(KeyLocksTest, G1_WaitersRunInOrder) {

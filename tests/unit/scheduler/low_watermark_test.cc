@@ -20,8 +20,8 @@ constexpr uint64_t kLimit = UINT64_MAX;
 TEST(LowWatermarkTest, TheOldestHolderDecides) {
   LowWatermark watermark;
   EXPECT_EQ(watermark.LowestPinned(77), 77u);
-  watermark.Hold(5 * kBucketMs + 3);
-  watermark.Hold(2 * kBucketMs + 1'023);
+  watermark.Pin(5 * kBucketMs + 3);
+  watermark.Pin(2 * kBucketMs + 1'023);
   EXPECT_EQ(watermark.LowestPinned(kLimit), 2 * kBucketMs);
   EXPECT_EQ(watermark.LowestPinned(kBucketMs), kBucketMs);
   watermark.Release(2 * kBucketMs);  // any time in the bucket
@@ -33,8 +33,8 @@ TEST(LowWatermarkTest, TheOldestHolderDecides) {
 
 TEST(LowWatermarkTest, ABucketIsHeldUntilItsLastHolderReleases) {
   LowWatermark watermark;
-  watermark.Hold(1);
-  watermark.Hold(2);
+  watermark.Pin(1);
+  watermark.Pin(2);
   watermark.Release(1);
   EXPECT_EQ(watermark.LowestPinned(kLimit), 0u);
   watermark.Release(2);
@@ -44,10 +44,10 @@ TEST(LowWatermarkTest, ABucketIsHeldUntilItsLastHolderReleases) {
 
 TEST(LowWatermarkTest, GivesTheCookiesOfOldBucketsOnce) {
   LowWatermark watermark;
-  watermark.Hold(1, 10);
-  watermark.Hold(2);
-  watermark.Hold(kBucketMs, 11);
-  watermark.Hold(2 * kBucketMs, 12);
+  watermark.Pin(1, 10);
+  watermark.Pin(2);
+  watermark.Pin(kBucketMs, 11);
+  watermark.Pin(2 * kBucketMs, 12);
   EXPECT_TRUE(watermark.TakeCookies(kBucketMs - 1).empty());
   EXPECT_EQ(watermark.TakeCookies(kBucketMs), std::vector<uint32_t>{10});
   EXPECT_EQ(watermark.TakeCookies(3 * kBucketMs), (std::vector<uint32_t>{11, 12}));
@@ -63,7 +63,7 @@ TEST(LowWatermarkTest, AgreesWithAMultiset) {
   for (int i = 0; i < 20'000; ++i) {
     if (model.empty() || random() % 2 == 0) {
       const uint64_t due_ms = random() % (50 * kBucketMs);
-      watermark.Hold(due_ms);
+      watermark.Pin(due_ms);
       model.insert(due_ms);
     } else {
       auto it = model.begin();

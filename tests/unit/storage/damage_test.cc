@@ -52,8 +52,8 @@ TEST(DamageTest, TheListHoldsEachBlockOnceAndIsBounded) {
   EXPECT_FALSE(list.Add(Block(DamageList::kBlocksMax)));
   EXPECT_TRUE(list.full());
   EXPECT_EQ(list.Find("000012.sst", 7)->offset, 7u);
-  EXPECT_TRUE(list.Hold("messages"));
-  EXPECT_FALSE(list.Hold("messages"));
+  EXPECT_TRUE(list.Stop("messages"));
+  EXPECT_FALSE(list.Stop("messages"));
   const DamageReport report = list.report();
   EXPECT_EQ(report.blocks.size(), DamageList::kBlocksMax);
   EXPECT_EQ(report.unlisted, 1u);

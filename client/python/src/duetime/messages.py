@@ -209,7 +209,9 @@ class Settlement:
         return Settlement("leave")
 
     def add_to(self, request: pb.SubscribeRequest | pb.SettleRequest, token: str) -> None:
-        """Adds the settlement of the lease with this token. REQUIRES: not leave()."""
+        """Adds the settlement of the lease with this token. ValueError for leave(), which settles nothing."""
+        if self.kind == "leave":
+            raise ValueError("leave() settles nothing")
         # Filled in place, because append() copies.
         settlement = request.settlements.add()
         settlement.lease_token = token
