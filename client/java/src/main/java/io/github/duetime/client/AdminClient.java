@@ -43,6 +43,7 @@ import io.github.duetime.v1.UpdateRecurrenceRequest;
 import io.github.duetime.v1.UpdateSubscriptionRequest;
 import io.github.duetime.v1.UpdateTopicRequest;
 import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
 
@@ -59,6 +60,19 @@ public final class AdminClient {
 
   AdminClient(Caller caller) {
     this.caller = caller;
+  }
+
+  /**
+   * Makes any call of the service Admin: {@code call(AdminGrpc.getCheckAccessMethod(), request)}. The methods for topics,
+   * subscriptions, forecasts and operations are short forms of such calls. The protos say whether it is tried again.
+   *
+   * @throws DuetimeException.InvalidArgument if the method is of another service
+   */
+  public <Q extends Message, A> A call(MethodDescriptor<Q, A> method, Q request) {
+    if (!AdminGrpc.SERVICE_NAME.equals(method.getServiceName())) {
+      throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, method.getFullMethodName() + " is no call of the service Admin");
+    }
+    return make(method, named(request));
   }
 
   // ---- Topics
@@ -162,9 +176,7 @@ public final class AdminClient {
    * without a name gets a random one, so that the server recognises a repeat.
    */
   public Operation startBulk(StartBulkRequest request) {
-    boolean unnamed = request.getName().isEmpty() && !request.getDryRun();
-    return call(AdminGrpc.getStartBulkMethod(),
-        unnamed ? request.toBuilder().setName(RandomId.next()).build() : request).getOperation();
+    return call(AdminGrpc.getStartBulkMethod(), request).getOperation();
   }
 
   /** Returns the operation. */
@@ -196,21 +208,21 @@ public final class AdminClient {
 
   /** As {@link #createRecurrence(Recurrence)}; with {@code validateOnly} the server checks but changes nothing. */
   public Recurrence createRecurrence(Recurrence recurrence, boolean validateOnly) {
-    return call(MessagesGrpc.getCreateRecurrenceMethod(),
+    return make(MessagesGrpc.getCreateRecurrenceMethod(),
         CreateRecurrenceRequest.newBuilder().setRecurrence(recurrence).setValidateOnly(validateOnly).build())
         .getRecurrence();
   }
 
   /** Returns the recurrence. */
   public Recurrence getRecurrence(String name) {
-    return call(MessagesGrpc.getGetRecurrenceMethod(), GetRecurrenceRequest.newBuilder().setName(name).build())
+    return make(MessagesGrpc.getGetRecurrenceMethod(), GetRecurrenceRequest.newBuilder().setName(name).build())
         .getRecurrence();
   }
 
   /** Lists recurrences in the order of their names, without the payloads of their templates. */
   public PagedList<Recurrence> listRecurrences(ListRecurrencesRequest request) {
     return new PagedList<>(token -> {
-      ListRecurrencesResponse page = call(MessagesGrpc.getListRecurrencesMethod(),
+      ListRecurrencesResponse page = make(MessagesGrpc.getListRecurrencesMethod(),
           token.isEmpty() ? request : request.toBuilder().setPageToken(token).build());
       return new PagedList.Page<>(page.getRecurrencesList(), page.getNextPageToken());
     });
@@ -218,38 +230,43 @@ public final class AdminClient {
 
   /** Changes the fields of a recurrence that the mask names. Not tried again with an etag, as a reschedule. */
   public Recurrence updateRecurrence(UpdateRecurrenceRequest request) {
-    return (request.getEtag().isEmpty()
-        ? call(MessagesGrpc.getUpdateRecurrenceMethod(), request)
-        : call(MessagesGrpc.getUpdateRecurrenceMethod(), request)).getRecurrence();
+    return make(MessagesGrpc.getUpdateRecurrenceMethod(), request).getRecurrence();
   }
 
   /** Pauses a recurrence: it makes no more occurrences. */
   public Recurrence pauseRecurrence(String name) {
-    return call(MessagesGrpc.getPauseRecurrenceMethod(), PauseRecurrenceRequest.newBuilder().setName(name).build())
+    return make(MessagesGrpc.getPauseRecurrenceMethod(), PauseRecurrenceRequest.newBuilder().setName(name).build())
         .getRecurrence();
   }
 
   /** Resumes a paused recurrence. */
   public Recurrence resumeRecurrence(String name) {
-    return call(MessagesGrpc.getResumeRecurrenceMethod(), ResumeRecurrenceRequest.newBuilder().setName(name).build())
+    return make(MessagesGrpc.getResumeRecurrenceMethod(), ResumeRecurrenceRequest.newBuilder().setName(name).build())
         .getRecurrence();
   }
 
   /** Deletes a recurrence. Not tried again, as {@link #deleteTopic}. */
   public DeleteRecurrenceResponse deleteRecurrence(String name) {
-    return call(MessagesGrpc.getDeleteRecurrenceMethod(), DeleteRecurrenceRequest.newBuilder().setName(name).build());
+    return make(MessagesGrpc.getDeleteRecurrenceMethod(), DeleteRecurrenceRequest.newBuilder().setName(name).build());
   }
 
   /** Returns the times and numbers of the occurrences of a schedule. */
   public PreviewRecurrenceResponse previewRecurrence(PreviewRecurrenceRequest request) {
-    return call(MessagesGrpc.getPreviewRecurrenceMethod(), request);
+    return make(MessagesGrpc.getPreviewRecurrenceMethod(), request);
   }
 
   private static FieldMask mask(String... paths) {
     return FieldMask.newBuilder().addAllPaths(List.of(paths)).build();
   }
 
-  private <Q extends Message, A> A call(MethodDescriptor<Q, A> method, Q request) {
+  /** Gives an operation a name if it needs one. A dry run is not stored, so a repeat needs no name. */
+  @SuppressWarnings("unchecked")
+  private static <Q extends Message> Q named(Q request) {
+    if (!(request instanceof StartBulkRequest bulk) || !bulk.getName().isEmpty() || bulk.getDryRun()) return request;
+    return (Q) bulk.toBuilder().setName(RandomId.next()).build();
+  }
+
+  private <Q extends Message, A> A make(MethodDescriptor<Q, A> method, Q request) {
     return Caller.await(caller.call(method, request, true, Duration.ZERO, (answer, tries) -> answer));
   }
 }
