@@ -257,14 +257,15 @@ bool ScheduleRouter::Post(protocol::CallTag tag, ScheduleJob* job) {
   }
   if (job->open > 0 && job->items.size() > 1) job->answers.resize(commands_.size());
   if (refused.ok()) return job->open > 0;
-  if (job->open == 0) {
+  // The server ends. Nothing was changed, and libraries repeat a call that failed like that.
+  if (job->open == 0 && absl::IsUnavailable(refused)) {
     job->status = std::move(refused);
     return false;
   }
   for (ScheduledItem& item : job->items) {
     if (item.error.ok() && (refused_shards >> item.shard & 1) != 0) item.error = refused;
   }
-  return true;
+  return job->open > 0;
 }
 
 bool ScheduleRouter::Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job) {

@@ -54,7 +54,8 @@ struct ScheduleJob {
   absl::flat_hash_map<std::string, bool> missing;
   // The catalog's answers for `missing`.
   absl::flat_hash_map<std::string, absl::StatusOr<catalog::TopicPtr>> ensured;
-  // Messages, by position, that the shards refuse whatever the answer for `missing` is.
+  // Messages, by position, that access control refuses, or the shards whatever the answer for
+  // `missing` is. Set those of access control between Begin and Add.
   absl::flat_hash_map<size_t, absl::Status> refused;
   // Commands that no shard has answered yet.
   size_t open = 0;
@@ -90,9 +91,9 @@ class ScheduleRouter {
   // If topics of the job are missing, drops the added messages and returns true. The caller adds
   // them again after the catalog has answered for these topics.
   bool DropIfMissing(const ScheduleJob& job);
-  // Posts the added messages under `tag`. Returns true if shards will answer. Returns false if the
-  // job is done: every message was refused, or no shard took a command and job->status has the
-  // error.
+  // Posts the added messages under `tag`. A shard that does not take its command refuses its
+  // messages. Returns true if shards will answer. Returns false if the job is done: every message
+  // was refused, or the server ends and job->status says so.
   bool Post(protocol::CallTag tag, ScheduleJob* job);
   // Takes a shard's answer. Returns true if it was the last answer.
   bool Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job);

@@ -312,6 +312,52 @@ TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
   EXPECT_EQ(refused.load(), 1);
 }
 
+// No shard takes a command.
+TEST_F(RefusalsTest, BatchesAreRefusedItemByItemWhenMailboxesAreFull) {
+  shards_ = 3;
+  node_options_.mailbox.commands_max = 0;
+  Start();
+  v1::ScheduleBatchRequest batch;
+  for (int i = 0; i < 4; ++i) {
+    // Checks, because the catalog's mailbox is full, too.
+    *batch.add_messages() = NewMessage(i == 1 ? "not a topic" : "t", "p", 10);
+    batch.mutable_messages(i)->set_validate_only(true);
+    batch.mutable_messages(i)->set_key(std::to_string(i));
+  }
+  const auto expect = [](const auto& results) {
+    ASSERT_EQ(results.size(), 4);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(ReasonOf(results[i].error()), i == 1 ? "INVALID_TOPIC" : "OVERLOADED");
+      EXPECT_EQ(results[i].error().has_retry_delay(), i != 1);
+    }
+  };
+  v1::ScheduleBatchResponse scheduled;
+  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &scheduled).ok());
+  expect(scheduled.results());
+  const auto context = NewContext();
+  const auto stream = messages_->ScheduleStream(context.get());
+  v1::ScheduleStreamRequest frame;
+  *frame.mutable_messages() = batch.messages();
+  v1::ScheduleStreamResponse answer;
+  EXPECT_TRUE(stream->Write(frame) && stream->WritesDone() && stream->Read(&answer));
+  expect(answer.results());
+  EXPECT_TRUE(stream->Finish().ok());
+  v1::CancelBatchRequest cancels;
+  const storage::MessageId id = storage::MessageId::Make(1, 1, 7, 1'000);
+  for (int i = 0; i < 4; ++i) {
+    cancels.add_cancels()->set_message_id(i == 1 ? "no id" : id.ToString());
+  }
+  v1::CancelBatchResponse cancelled;
+  EXPECT_TRUE(messages_->CancelBatch(NewContext().get(), cancels, &cancelled).ok());
+  ASSERT_EQ(cancelled.results_size(), 4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ReasonOf(cancelled.results(i).error()), i == 1 ? "INVALID_MESSAGE_ID" : "OVERLOADED");
+  }
+  v1::ScheduleResponse one;
+  Expect(Schedule(batch.messages(0), &one), StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED",
+         {{"limit", "0"}});
+}
+
 TEST_F(RefusalsTest, CallsWithoutRoomForTheirAnswers) {
   shards_ = 2;
   api::ServerOptions options = DefaultOptions();
