@@ -23,8 +23,9 @@
 namespace duetime::gateway {
 namespace {
 
-// The wait before the next leader is asked.
+// The wait before the next leader is asked, and the first and the longest one before a repeat.
 constexpr uint64_t kAskAgainMs = 50;
+constexpr uint64_t kRepeatMsMax = 1'000;
 // The least time for a connection.
 constexpr uint64_t kAttemptMs = 100;
 // What remains of a client's time when the cells' calls end.
@@ -177,13 +178,15 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   }
 
   bool AsksAgain() {
-    if (passed_.once) return false;
-    const uint64_t then_ms = worker_->context().clock->Read().mono_ms + kAskAgainMs;
-    if (client::GetErrorInfo(client::ToAbslStatus(status_)).reason != "NOT_LEADER" ||
-        then_ms >= passed_.until_mono_ms) {
-      return false;
+    if (passed_.once || status_.ok()) return false;
+    const absl::Status status = client::ToAbslStatus(status_);
+    uint64_t wait_ms = kAskAgainMs;
+    if (client::GetErrorInfo(status).reason != "NOT_LEADER") {
+      if (!passed_.repeats || !absl::IsUnavailable(status)) return false;
+      wait_ms = std::exchange(repeat_ms_, std::min(2 * repeat_ms_, kRepeatMsMax));
     }
-    pause_.emplace(worker_->shell().cq(), kAskAgainMs, [this] { Begin(); });
+    if (worker_->context().clock->Read().mono_ms + wait_ms >= passed_.until_mono_ms) return false;
+    pause_.emplace(worker_->shell().cq(), wait_ms, [this] { Begin(); });
     return true;
   }
 
@@ -204,6 +207,8 @@ class CellCall::Attempts final : public rpc::CompletionTag {
   std::optional<Timer> reach_;
   // Set between two attempts.
   std::optional<Timer> pause_;
+  // The wait before the next repeat.
+  uint64_t repeat_ms_ = kAskAgainMs;
 };
 
 CellCall::CellCall(GatewayWorker* worker, size_t cell, Passed passed,

@@ -34,6 +34,8 @@ struct Passed {
   // For calls that wait for messages: they have one attempt, fail at once if the cell is away, and
   // use a connection for such calls.
   bool once = false;
+  // The call may be made again when its outcome is not known: the cell recognises the repeat.
+  bool repeats = false;
 
   void AddTo(grpc::ClientContext* context) const;
 };
@@ -47,9 +49,10 @@ Passed OwnPassed(const GatewayWorker& worker);
 
 // Calls the method of the request's type (ScheduleRequest: Schedule) at the leader of the cell. If
 // another member becomes the leader, asks that one; this is safe, because NOT_LEADER means that
-// nothing was changed. A call that only reads does not wait for a cell that is away. Ids in the
-// answer get the name of the cell; ids in the request must be the cell's own. The destructor
-// cancels the call. Thread safety: confined to the worker's thread.
+// nothing was changed. With Passed::repeats, also asks again after any other UNAVAILABLE. A call
+// that only reads does not wait for a cell that is away. Ids in the answer get the name of the
+// cell; ids in the request must be the cell's own. The destructor cancels the call. Thread safety:
+// confined to the worker's thread.
 class CellCall {
  public:
   // Begins the call. `response` outlives this object; it is set before the end is told.

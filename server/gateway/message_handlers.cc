@@ -25,25 +25,25 @@ Co<absl::Status> ScheduleBatch(GatewayWorker& worker, const Passed& passed,
                                v1::ScheduleBatchRequest& request,
                                v1::ScheduleBatchResponse* response) {
   SplitSchedule batch(&worker);
-  if (absl::Status status = AddAll(worker, &request, &batch); !status.ok()) co_return status;
+  AddAll(worker, &request, &batch);
   Sent sent(&batch, passed);
   co_await sent;
   batch.TakeResults(response);
   co_return batch.status();
 }
 
-absl::Status AddAll(GatewayWorker& worker, v1::ScheduleBatchRequest* request,
-                    SplitSchedule* batch) {
+void AddAll(GatewayWorker& worker, v1::ScheduleBatchRequest* request, SplitSchedule* batch) {
   // All messages without a name go to one cell, so that a plain batch is one call and one write.
   const size_t unnamed = worker.NextCell();
   for (v1::ScheduleRequest& message : *request->mutable_messages()) {
     const absl::string_view name = NameOf(message);
     const size_t cell = name.empty() ? unnamed : worker.map().OfName(message.topic(), name);
-    absl::Status admitted = worker.context().AdmitSchedule(cell);
-    if (!admitted.ok()) return admitted;
-    batch->Add(cell)->Swap(&message);
+    if (absl::Status status = worker.context().AdmitSchedule(cell); status.ok()) {
+      batch->Add(cell)->Swap(&message);
+    } else {
+      batch->Refuse(status);
+    }
   }
-  return absl::OkStatus();
 }
 
 Co<absl::Status> CancelBatch(GatewayWorker& worker, const Passed& passed,

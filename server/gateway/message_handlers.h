@@ -17,9 +17,9 @@
 namespace duetime::gateway {
 
 using SplitSchedule = SplitBatch<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>;
-// Divides the messages of a batch. Takes them out of the request. CELL_UNAVAILABLE: a cell takes no
-// messages yet, and nothing was changed.
-absl::Status AddAll(GatewayWorker& worker, v1::ScheduleBatchRequest* request, SplitSchedule* batch);
+// Divides the messages of a batch. Takes them out of the request. Refuses those of a cell that
+// takes no messages yet.
+void AddAll(GatewayWorker& worker, v1::ScheduleBatchRequest* request, SplitSchedule* batch);
 
 Co<absl::Status> Schedule(GatewayWorker& worker, const Passed& passed, v1::ScheduleRequest& request,
                           v1::ScheduleResponse* response);

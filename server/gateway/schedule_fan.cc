@@ -46,8 +46,7 @@ void ScheduleFan::OnMessage(grpc::ByteBuffer* buffer) {
   frame->first = messages_;
   messages_ += request.messages_size();
   if (const absl::Status room = frame->charge.status(); room.ok()) {
-    status = AddAll(*worker_, &request, &frame->batch);
-    if (!status.ok()) return Close(status);
+    AddAll(*worker_, &request, &frame->batch);
   } else {
     for (int i = 0; i < request.messages_size(); ++i) frame->batch.Refuse(room);
   }
@@ -74,10 +73,6 @@ void ScheduleFan::Pump() {
     if (closing_) return End(rpc::ToGrpcStatus(last_));
   } else if (frames_.front()->answered) {
     v1::ScheduleBatchResponse results;
-    // Without an answer, the client cannot know what became of the frame.
-    if (absl::Status status = frames_.front()->batch.status(); !status.ok()) {
-      return End(rpc::ToGrpcStatus(status));
-    }
     frames_.front()->batch.TakeResults(&results);
     v1::ScheduleStreamResponse response;
     response.mutable_results()->Swap(results.mutable_results());

@@ -3,6 +3,7 @@
 // SplitBatch: a batch, divided among the cells, and its results in the order of the request.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <memory>
 #include <utility>
@@ -17,9 +18,10 @@
 
 namespace duetime::gateway {
 
-// Request has items, Response has results, in the same order. A part that a cell refuses as a whole
-// gives each of its items the error. But if it is not known what became of a part, the whole fails:
-// the client repeats it, if it may. Thread safety: confined to the worker's thread.
+// Request has items, Response has results, in the same order. If a cell refuses its part as a
+// whole, or gives no answer, each item of the part gets the error. No library repeats single items,
+// so a part whose messages can be recognised is repeated here. Thread safety: confined to the
+// worker's thread.
 template <typename Request, typename Response>
 class SplitBatch {
  public:
@@ -44,7 +46,10 @@ class SplitBatch {
       Part& part = parts_[i];
       if (part.positions.empty()) continue;
       ++open_;
-      part.call = std::make_unique<CellCall>(worker_, i, passed, part.request, &part.response);
+      Passed of_part = passed;
+      of_part.repeats = MayRepeat(part.request);
+      part.call =
+          std::make_unique<CellCall>(worker_, i, std::move(of_part), part.request, &part.response);
       part.call->on_end = [this] { EndPart(); };
       part.request.Clear();
     }
@@ -52,14 +57,20 @@ class SplitBatch {
     EndPart();
   }
 
-  // OK, or the error of a part whose outcome is not known. REQUIRES: on_end was called.
+  // The error of the call. OK if a cell has answered; else UNAVAILABLE, because libraries repeat a
+  // call that fails like that. REQUIRES: on_end was called.
   absl::Status status() const {
-    for (const Part& part : parts_) {
-      if (part.call != nullptr && absl::IsUnavailable(part.call->status())) {
-        return part.call->status();
-      }
+    absl::Status status;
+    for (const auto& [position, error] : refused_) {
+      if (!absl::IsUnavailable(error)) return absl::OkStatus();
+      status = error;
     }
-    return absl::OkStatus();
+    for (const Part& part : parts_) {
+      if (part.call == nullptr) continue;
+      if (!absl::IsUnavailable(part.call->status())) return absl::OkStatus();
+      status = part.call->status();
+    }
+    return status;
   }
 
   // REQUIRES: on_end was called.
@@ -101,6 +112,17 @@ class SplitBatch {
       return request->add_messages();
     } else {
       return request->add_cancels();
+    }
+  }
+
+  // Not for cancels: a client that does not know of the first try would take its effect for that of
+  // another client.
+  static bool MayRepeat(const Request& request) {
+    if constexpr (requires { request.messages(); }) {
+      return std::all_of(request.messages().begin(), request.messages().end(),
+                         [](const auto& message) { return !message.request_id().empty(); });
+    } else {
+      return false;
     }
   }
 

@@ -2,6 +2,8 @@
 //
 // A gateway, and two servers behind it. What it has in common with one server is tested by the
 // other programs of this folder, which run with DUETIME_TEST_CELLS, too.
+#include <csignal>
+#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -202,6 +204,93 @@ TEST_F(GatewayTest, ACellThatIsAwayIsNamedAndComesBack) {
   ASSERT_TRUE(cells_["a"].server->Start());
   deliver(key_a);
   deliver(key_b);
+}
+
+// The items of a cell that is away name it, and the others are decided.
+TEST_F(GatewayTest, ABatchIsDecidedInTheCellsThatAnswer) {
+  StartGateway();
+  const std::vector<std::string> keys = {KeyIn("a"), KeyIn("b"), KeyIn("a")};
+  v1::ScheduleBatchRequest batch;
+  v1::ScheduleStreamRequest frame;
+  v1::CancelBatchRequest cancels;
+  for (const std::string& key : keys) {
+    v1::ScheduleRequest request = Request("t", Millis(7'200'000));
+    request.set_key(key);
+    request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+    *batch.add_messages() = *frame.add_messages() = request;
+    v1::CancelRequest* const cancel = cancels.add_cancels();
+    cancel->mutable_key()->set_topic("t");
+    cancel->mutable_key()->set_key(key);
+  }
+  cells_["a"].server->Kill();
+  const auto expect = [](const auto& results) {
+    ASSERT_EQ(results.size(), 3);
+    EXPECT_FALSE(results[1].has_error()) << results[1].error().message();
+    for (const int i : {0, 2}) {
+      EXPECT_EQ(results[i].error().code(), grpc::StatusCode::UNAVAILABLE);
+      EXPECT_EQ(results[i].error().reason(), "CELL_UNAVAILABLE");
+      EXPECT_EQ(results[i].error().metadata().at("cell"), "a");
+      EXPECT_TRUE(results[i].error().has_retry_delay());
+    }
+  };
+  v1::ScheduleBatchResponse scheduled;
+  EXPECT_TRUE(Call(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &scheduled).ok());
+  expect(scheduled.results());
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  const auto stream = messages_->ScheduleStream(&context);
+  v1::ScheduleStreamResponse answer;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(frame) && stream->Read(&answer));
+    expect(answer.results());
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  v1::CancelBatchResponse cancelled;
+  EXPECT_TRUE(Call(messages_, &v1::Messages::Stub::CancelBatch, cancels, &cancelled).ok());
+  expect(cancelled.results());
+  EXPECT_EQ(cancelled.results(1).cancel().outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  // No cell answers.
+  batch.mutable_messages()->DeleteSubrange(1, 1);
+  const grpc::Status none = Call(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &scheduled);
+  EXPECT_EQ(none.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(InfoOf(none).metadata["cell"], "a");
+}
+
+// The cell is killed while it has its part of the batch, and starts again.
+TEST_F(GatewayTest, ABatchWithRequestIdsOutlivesARestartOfACell) {
+  StartGateway({"--gateway-wait-ms=20000"});
+  v1::ScheduleBatchRequest batch;
+  for (const char* const cell : {"a", "b"}) {
+    v1::ScheduleRequest request = Request("t", Millis(7'200'000), "new");
+    request.set_key(KeyIn(cell));
+    request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+    request.set_request_id(cell);
+    *batch.add_messages() = request;
+  }
+  ServerProcess& a = *cells_["a"].server;
+  kill(a.pid(), SIGSTOP);
+  v1::ScheduleBatchResponse scheduled;
+  grpc::ClientContext context;
+  SetDeadline(&context, Millis(40'000));
+  auto call = std::async(std::launch::async,
+                         [&] { return messages_->ScheduleBatch(&context, batch, &scheduled); });
+  v1::GetRequest get;
+  get.mutable_key()->set_topic("t");
+  get.mutable_key()->set_key(batch.messages(1).key());
+  get.set_view(v1::MESSAGE_VIEW_FULL);
+  v1::GetResponse got;
+  EXPECT_TRUE(Soon([&] {
+    return Call(cells_["b"].messages, &v1::Messages::Stub::Get, get, &got).ok() &&
+           got.message().payload() == "new";
+  })) << "the other cell has its part";
+  a.Kill();
+  ASSERT_TRUE(a.Start()) << a.error();
+  const grpc::Status status = call.get();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  for (const v1::ScheduleResult& result : scheduled.results()) {
+    EXPECT_TRUE(result.has_message()) << result.error().message();
+  }
 }
 
 // What reads only has no outcome that is unknown, and does not wait for a cell that is away.
