@@ -26,6 +26,7 @@
 #include "client/cli/show.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/delay_client.h"
+#include "client/cpp/error.h"
 #include "client/cpp/random_id.h"
 
 namespace duetime::cli {
@@ -51,6 +52,12 @@ struct Batch {
   std::map<int64_t, absl::Status> refused{};
 };
 using Results = absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>>;
+
+// Whether the server refused a message for a reason that is not in the message, and that passes.
+bool MayPassLater(const absl::Status& status) {
+  const std::string reason = client::GetErrorInfo(status).reason;
+  return absl::IsUnavailable(status) || reason == "OVERLOADED" || reason == "QUOTA_EXCEEDED";
+}
 
 class Importer {
  public:
@@ -137,7 +144,11 @@ class Importer {
     }
     for (size_t i = 0; i < results->size(); ++i) {
       const auto& result = (*results)[i];
-      if (!result.ok()) {
+      if (MayPassLater(result.status())) {
+        // The next run repeats the later lines of the batch, too: their request ids are the same.
+        if (ended_.ok()) next_line_ = batch->lines[i];
+        ended_.Update(result.status());
+      } else if (!result.ok()) {
         batch->refused.emplace(batch->lines[i], result.status());
       } else if (result->request_repeated() ||
                  result->outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {

@@ -199,6 +199,42 @@ TEST_F(FilesTest, TheMarkOfUtf8IsNoPartOfTheFirstLine) {
       StartsWith("scheduled 1 messages"));
 }
 
+// A message that is wrong is counted; one that may pass later ends the import, which can go on
+// there.
+TEST_F(FilesTest, AnImportStopsAtALineThatMayPassLater) {
+  const std::string line = "{\"topic\": \"t\", \"delay\": \"1s\"}\n";
+  const std::string name = Write("f.ndjson", line + line + line);
+  const struct {
+    const char* error;
+    ExitCode code;
+    const char* out;
+    const char* err;
+  } kCases[] = {
+      {"code: 3 reason: 'PAYLOAD_TOO_LARGE'", kNotAsWished, "scheduled 2 messages, 1 lines refused",
+       ":2: PAYLOAD_TOO_LARGE"},
+      {"code: 7 reason: 'ACCESS_DENIED'", kNotAsWished, "scheduled 2 messages, 1 lines refused",
+       ":2: ACCESS_DENIED"},
+      {"code: 8 reason: 'TOPIC_FULL'", kNotAsWished, "scheduled 2 messages, 1 lines refused",
+       ":2: TOPIC_FULL"},
+      {"code: 8 reason: 'QUOTA_EXCEEDED'", kRefused, "scheduled 2 messages, 0 lines refused",
+       "--from-line 2 continues"},
+      {"code: 8 reason: 'OVERLOADED'", kRefused, "scheduled 2 messages, 0 lines refused",
+       "--from-line 2 continues"},
+      {"code: 14 reason: 'CELL_UNAVAILABLE'", kNoAnswer, "scheduled 2 messages, 0 lines refused",
+       "--from-line 2 continues"},
+  };
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(one.error);
+    Answer<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
+        absl::StrCat("results { message { id: 'a' } } results { error { ", one.error,
+                     " } } results { message { id: 'c' } }"));
+    const Result result = Cli("import " + name);
+    EXPECT_EQ(result.code, one.code) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(one.out));
+    EXPECT_THAT(result.err, HasSubstr(one.err));
+  }
+}
+
 TEST_F(FilesTest, ACompressedFileIsReadAsItIs) {
   AcceptBatches();
   const std::string name = directory_.Join("f.ndjson.gz");
