@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "absl/base/thread_annotations.h"
 
@@ -124,30 +125,41 @@ class Meter {
   };
   enum class Limit : uint8_t { kNone, kMessages, kBytes, kPendingMessages, kPendingBytes };
   struct Verdict {
+    // The limit that refused a message. kNone: all were taken.
     Limit limit = Limit::kNone;
     uint64_t wait_ms = 0;
+    PendingMeter::Amount taken{};
   };
 
-  // Takes messages and bytes, or neither.
-  Verdict Take(uint64_t mono_ms, const Limits& limits, uint64_t messages, uint64_t bytes) {
+  // Takes messages of these sizes, in this order, until a limit refuses one. The rates take all of
+  // them or none.
+  Verdict Take(uint64_t mono_ms, const Limits& limits, std::span<const uint64_t> sizes) {
     const base::MutexLock lock(&mutex_);
     const uint64_t for_messages = limits.messages_per_second == 0 ? 0 : messages_.Wait(mono_ms);
     if (for_messages > 0) return {.limit = Limit::kMessages, .wait_ms = for_messages};
     const uint64_t for_bytes = limits.bytes_per_second == 0 ? 0 : bytes_.Wait(mono_ms);
     if (for_bytes > 0) return {.limit = Limit::kBytes, .wait_ms = for_bytes};
-    const PendingMeter::Amount pending = pending_.now();
-    if (limits.pending_messages != 0 && pending.messages + messages > limits.pending_messages) {
-      return {.limit = Limit::kPendingMessages, .wait_ms = kPendingRetryMs};
-    }
-    if (limits.pending_bytes != 0 && pending.bytes + bytes > limits.pending_bytes) {
-      return {.limit = Limit::kPendingBytes, .wait_ms = kPendingRetryMs};
+    Verdict verdict;
+    PendingMeter::Amount& taken = verdict.taken;
+    const PendingMeter::Amount before = pending_.now();
+    for (const uint64_t bytes : sizes) {
+      verdict.limit = OverPending(limits, {.messages = before.messages + taken.messages + 1,
+                                           .bytes = before.bytes + taken.bytes + bytes});
+      if (verdict.limit != Limit::kNone) {
+        verdict.wait_ms = kPendingRetryMs;
+        break;
+      }
+      ++taken.messages;
+      taken.bytes += bytes;
     }
     if (limits.messages_per_second != 0) {
-      messages_.Take(mono_ms, limits.messages_per_second, messages);
+      messages_.Take(mono_ms, limits.messages_per_second, taken.messages);
     }
-    if (limits.bytes_per_second != 0) bytes_.Take(mono_ms, limits.bytes_per_second, bytes);
-    pending_.Add({messages, bytes});
-    return {};
+    if (limits.bytes_per_second != 0) {
+      bytes_.Take(mono_ms, limits.bytes_per_second, taken.bytes);
+    }
+    pending_.Add(taken);
+    return verdict;
   }
 
   // See PendingMeter.
@@ -174,6 +186,14 @@ class Meter {
   std::atomic<uint64_t> calls{0};
 
  private:
+  static Limit OverPending(const Limits& limits, const PendingMeter::Amount& pending) {
+    if (limits.pending_messages != 0 && pending.messages > limits.pending_messages) {
+      return Limit::kPendingMessages;
+    }
+    const bool bytes_over = limits.pending_bytes != 0 && pending.bytes > limits.pending_bytes;
+    return bytes_over ? Limit::kPendingBytes : Limit::kNone;
+  }
+
   base::Mutex mutex_;
   RateMeter messages_ ABSL_GUARDED_BY(mutex_);
   RateMeter bytes_ ABSL_GUARDED_BY(mutex_);

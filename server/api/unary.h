@@ -36,12 +36,13 @@ const Request* ParseOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
   return nullptr;
 }
 
-// The same for a batch: checks the number of elements before it spends memory on them.
+// The same for a batch: checks the number of elements before it spends memory on them. `refused`
+// gets the items that access control refuses.
 template <typename Request>
-const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
+const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call, RefusedItems* refused) {
   auto* request = ApiWorker::Reused<Request>(call.request()->Length());
   absl::Status status = ParseBatch(worker.context().options.limits, call.request(), request);
-  if (status.ok()) status = Authorize(worker, call, *request);
+  if (status.ok()) status = AuthorizeItems(worker, call, *request, refused);
   if (status.ok()) return request;
   call.FinishWithError(status);
   return nullptr;

@@ -65,10 +65,10 @@ void CqWorker::Run() {
   void* tag = nullptr;
   bool ok = false;
   for (;;) {
-    const auto next = cq_->AsyncNext(&tag, &ok, NextError());
+    const auto next = cq_->AsyncNext(&tag, &ok, NextDelayed());
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     if (next == grpc::CompletionQueue::GOT_EVENT) static_cast<CompletionTag*>(tag)->Complete(ok);
-    if (!delayed_errors_.empty()) SendErrors(state_->clock->Read().mono_ms);
+    if (!delayed_.empty()) SendDelayed(state_->clock->Read().mono_ms);
     if (stop_seen_) EndIfIdle();
   }
 }
@@ -137,7 +137,7 @@ void CqWorker::OnWake(bool ok) {
     seen_ending_ = ending();
     for (auto& [session, owner] : sessions_) session->OnServingState();
     app_->OnServingState();
-    if (ending()) SendErrors(UINT64_MAX);
+    if (ending()) SendDelayed(UINT64_MAX);
   }
   if (stopping && !stop_seen_) {
     stop_seen_ = true;
@@ -197,27 +197,25 @@ void CqWorker::OnCallArrived(UnaryCall* call) {
   call->method().run(*app_, *call);
 }
 
-bool CqWorker::DelayError(UnaryCall* call, const grpc::Status& status) {
-  if (ending() || delayed_errors_.size() >= kDelayedErrorsMax) return false;
-  delayed_errors_.emplace(state_->clock->Read().mono_ms + call->delay_error_ms,
-                          std::make_pair(call, status));
+bool CqWorker::Delay(UnaryCall* call, const grpc::Status& status) {
+  if (ending() || delayed_.size() >= kDelayedMax) return false;
+  delayed_.emplace(state_->clock->Read().mono_ms + call->delay_ms, std::make_pair(call, status));
   state_->stats->errors_delayed.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-void CqWorker::SendErrors(uint64_t mono_ms) {
-  while (!delayed_errors_.empty() && delayed_errors_.begin()->first <= mono_ms) {
-    const auto [call, status] =
-        std::move(delayed_errors_.extract(delayed_errors_.begin()).mapped());
+void CqWorker::SendDelayed(uint64_t mono_ms) {
+  while (!delayed_.empty() && delayed_.begin()->first <= mono_ms) {
+    const auto [call, status] = std::move(delayed_.extract(delayed_.begin()).mapped());
     state_->stats->errors_delayed.fetch_sub(1, std::memory_order_relaxed);
-    call->SendError(status);
+    call->SendDelayed(status);
   }
 }
 
-gpr_timespec CqWorker::NextError() const {
-  if (delayed_errors_.empty()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+gpr_timespec CqWorker::NextDelayed() const {
+  if (delayed_.empty()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const uint64_t now = state_->clock->Read().mono_ms;
-  const uint64_t due = delayed_errors_.begin()->first;
+  const uint64_t due = delayed_.begin()->first;
   // gRPC waits by the wall clock. After a step back, the next sweep wakes the thread.
   return AfterSteady(static_cast<int64_t>(due > now ? due - now : 0));
 }

@@ -75,9 +75,9 @@ class CqWorker {
   SlowLog& slow_log() { return slow_log_; }
 
   void OnCallArrived(UnaryCall* call);
-  // Answers the call with the error after call->delay_error_ms. False: not so, because
-  // kDelayedErrorsMax calls wait for their errors, or the server ends.
-  bool DelayError(UnaryCall* call, const grpc::Status& status);
+  // Makes the call send its answer after call->delay_ms. False: not so, because kDelayedMax answers
+  // wait, or the server ends.
+  bool Delay(UnaryCall* call, const grpc::Status& status);
   void OnCallEnded() { --open_; }
   // gRPC is about to get the call's answer. Drops older answers if clients leave too many bytes
   // unread.
@@ -102,14 +102,14 @@ class CqWorker {
   bool ending() const { return state_->ending.load(std::memory_order_relaxed); }
 
  private:
-  // Each of these calls has about 12 KiB.
-  static constexpr size_t kDelayedErrorsMax = 4'000;
+  // Each of these calls has about 12 KiB, and the bytes of its answer, which UntakenAnswers bounds.
+  static constexpr size_t kDelayedMax = 4'000;
 
   void Run();
-  // Sends the errors that are due by `mono_ms`.
-  void SendErrors(uint64_t mono_ms);
-  // When the thread must look at the errors again.
-  gpr_timespec NextError() const;
+  // Sends the delayed answers that are due by `mono_ms`.
+  void SendDelayed(uint64_t mono_ms);
+  // When the thread must look at the delayed answers again.
+  gpr_timespec NextDelayed() const;
   void RequestUnary(const UnaryMethod* method);
   void OnWake(bool ok);
   void DoSweep();
@@ -146,7 +146,7 @@ class CqWorker {
   std::deque<UnaryCall> calls_;
   std::vector<UnaryCall*> free_;
   // By the time at which they leave.
-  std::multimap<uint64_t, std::pair<UnaryCall*, grpc::Status>> delayed_errors_;
+  std::multimap<uint64_t, std::pair<UnaryCall*, grpc::Status>> delayed_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
   // The number of calls and sessions that have arrived and not ended.
   size_t open_ = 0;

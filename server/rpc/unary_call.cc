@@ -19,7 +19,7 @@ void UnaryCall::Request(const UnaryMethod* method) {
   context_.emplace();
   writer_.emplace(&*context_);
   gone_ = false;
-  dropped_ = false;
+  dropped_ = delayed_ = false;
   notice_ = method->watch_client;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
   worker_->services().RequestUnary(method->id, &*context_, &buffer_, &*writer_, worker_->cq(),
@@ -51,12 +51,13 @@ void UnaryCall::Finish(const google::protobuf::Message& response) {
   SerializeResponse(response, &buffer_);
   CountEnd(absl::OkStatus());
   worker_->OnAnswer(this, buffer_.Length());
-  writer_->Finish(buffer_, grpc::Status::OK, this);
+  Send(grpc::Status::OK);
 }
 
 void UnaryCall::DropAnswer() {
   DT_CHECK(phase_ == Phase::kFinishing);
   dropped_ = true;
+  if (delayed_) buffer_.Clear();
   // After the cancel, gRPC no longer knows the peer.
   worker_->LogDrop(context_->peer());
   context_->TryCancel();
@@ -65,18 +66,23 @@ void UnaryCall::DropAnswer() {
 void UnaryCall::FinishWithError(const absl::Status& status) {
   DT_CHECK(phase_ == Phase::kWaiting);
   phase_ = Phase::kFinishing;
-  const grpc::Status grpc_status = ToGrpcStatus(status);
+  buffer_.Clear();
   CountEnd(status);
-  if (delay_error_ms > 0 && worker_->DelayError(this, grpc_status)) {
-    buffer_.Clear();
-    return;
-  }
-  SendError(grpc_status);
+  Send(ToGrpcStatus(status));
 }
 
-void UnaryCall::SendError(const grpc::Status& status) {
+void UnaryCall::Send(const grpc::Status& status) {
+  delayed_ = delay_ms > 0 && worker_->Delay(this, status);
+  if (!delayed_) SendDelayed(status);
+}
+
+void UnaryCall::SendDelayed(const grpc::Status& status) {
   DT_CHECK(phase_ == Phase::kFinishing);
-  writer_->FinishWithError(status, this);
+  delayed_ = false;
+  if (!status.ok()) return writer_->FinishWithError(status, this);
+  // The call is cancelled, and the answer is gone.
+  if (dropped_) return writer_->FinishWithError(grpc::Status::CANCELLED, this);
+  writer_->Finish(buffer_, grpc::Status::OK, this);
 }
 
 void UnaryCall::CountEnd(const absl::Status& status) {
@@ -123,7 +129,7 @@ void UnaryCall::Recycle() {
   subject.reset();
   caller = nullptr;
   authorized = false;
-  delay_error_ms = 0;
+  delay_ms = 0;
   phase_ = Phase::kIdle;
   worker_->Recycle(this);
 }

@@ -51,13 +51,12 @@ class UnaryCall final : public CompletionTag {
     }
   }
   void Finish(const google::protobuf::Message& response);
-  // With `delay_error_ms`, the error leaves that much later, if the worker has room for it.
   void FinishWithError(const absl::Status& status);
-  // Sends an error that was delayed. The worker calls it once.
-  void SendError(const grpc::Status& status);
+  // Sends a delayed answer. The worker calls it once.
+  void SendDelayed(const grpc::Status& status);
   // Ends the call although the client has not read the answer: the client sees CANCELLED, unless
-  // gRPC has sent all of it meanwhile. REQUIRES: it is finished with a response, and gRPC's notice
-  // that it is sent has not come.
+  // gRPC has sent all of it meanwhile. Frees the memory of a delayed answer. REQUIRES: it is
+  // finished with a response, and gRPC's notice that it is sent has not come.
   void DropAnswer();
 
   const UnaryMethod& method() const { return *method_; }
@@ -83,8 +82,9 @@ class UnaryCall final : public CompletionTag {
   access::CallerPtr caller;
   // The API has checked the client's rights for this request.
   bool authorized = false;
-  // See FinishWithError. The API sets it.
-  uint64_t delay_error_ms = 0;
+  // The answer leaves that much later, if the worker has room for it. The API sets it if it refuses
+  // the call or a part of it.
+  uint64_t delay_ms = 0;
   // What the call is about, for the audit log. The API sets it.
   struct Subject {
     std::string topic;
@@ -101,6 +101,8 @@ class UnaryCall final : public CompletionTag {
   void OnDone(bool ok);
   void RecycleIfOver();
   void Recycle();
+  // Gives the answer to gRPC, now or after the delay.
+  void Send(const grpc::Status& status);
   void CountEnd(const absl::Status& status);
   void LogSlow(const absl::Status& status, uint64_t micros, uint64_t now_micros);
 
@@ -111,6 +113,7 @@ class UnaryCall final : public CompletionTag {
   bool notice_ = false;
   bool gone_ = false;
   bool dropped_ = false;
+  bool delayed_ = false;
   const UnaryMethod* method_ = nullptr;
   uint64_t arrived_micros_ = 0;
   // gRPC needs a fresh context and writer for each call. They use this object's memory.

@@ -82,12 +82,6 @@ TEST_F(AccessTest, ATopicOfOthersLooksAsIfItWereNotThere) {
   EXPECT_EQ(denied.error_message(), "bob has no right to schedule");
   ASSERT_EQ(ScheduleAs("bob", "b", Millis(3'600'000)).size(), 26u);
 
-  // One item refuses the whole batch: the forecast below counts no message of it.
-  v1::ScheduleBatchRequest mixed;
-  *mixed.add_messages() = Request("b", Millis(3'600'000));
-  *mixed.add_messages() = Request("a", Millis(3'600'000));
-  EXPECT_EQ(InfoOf(Call("bob", "Messages/ScheduleBatch", mixed)).reason, "ACCESS_DENIED");
-
   // By id: as an id that was never given.
   v1::GetRequest get;
   get.set_message_id(of_alice);
@@ -126,6 +120,64 @@ TEST_F(AccessTest, ATopicOfOthersLooksAsIfItWereNotThere) {
   v1::ServerInfoResponse info;
   ASSERT_TRUE(Call("bob", "Admin/ServerInfo", v1::ServerInfoRequest(), &info).ok());
   EXPECT_FALSE(info.has_counts());
+}
+
+// Each item by its own topic; the audit log has one refusal for each call.
+TEST_F(AccessTest, ABatchIsJudgedItemByItem) {
+  StartWithAccess();
+  const std::vector<std::string> topics = {"b", "a", "no-such-topic", "b", "a", "not a topic"};
+  const std::vector<std::string> reasons = {"OK", "ACCESS_DENIED", "ACCESS_DENIED",
+                                            "OK", "ACCESS_DENIED", "ACCESS_DENIED"};
+  v1::ScheduleBatchRequest batch;
+  v1::ScheduleStreamRequest frame;
+  v1::CancelBatchRequest cancels;
+  for (const std::string& topic : topics) {
+    *batch.add_messages() = *frame.add_messages() = Request(topic, Millis(3'600'000));
+    cancels.add_cancels()->mutable_key()->set_topic(topic);
+    cancels.mutable_cancels()->rbegin()->mutable_key()->set_key("k");
+  }
+  const auto reasons_of = [](const auto& results) {
+    std::vector<std::string> all;
+    for (const auto& result : results) {
+      all.push_back(result.has_error() ? result.error().reason() : "OK");
+    }
+    return all;
+  };
+  v1::ScheduleBatchResponse scheduled;
+  EXPECT_TRUE(Call("bob", "Messages/ScheduleBatch", batch, &scheduled).ok());
+  EXPECT_EQ(reasons_of(scheduled.results()), reasons);
+  EXPECT_EQ(scheduled.results(1).error().metadata().at("topic"), "a");
+  EXPECT_EQ(scheduled.results(1).error().message(), "bob has no right to schedule on topic a");
+  v1::CancelBatchResponse cancelled;
+  EXPECT_TRUE(Call("bob", "Messages/CancelBatch", cancels, &cancelled).ok());
+  EXPECT_EQ(reasons_of(cancelled.results()), reasons);
+  const auto context = As("bob");
+  const auto stream = v1::Messages::NewStub(tcp_)->ScheduleStream(context.get());
+  v1::ScheduleStreamResponse answer;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(frame) && stream->Read(&answer));
+    EXPECT_EQ(reasons_of(answer.results()), reasons);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  // Nowhere: the call costs the server nothing.
+  for (const char* method : {"ScheduleBatch", "CancelBatch"}) {
+    const google::protobuf::Message& request =
+        *method == 'S' ? static_cast<const google::protobuf::Message&>(batch) : cancels;
+    EXPECT_EQ(InfoOf(Call("nobody", std::string("Messages/") + method, request)).reason,
+              "ACCESS_DENIED");
+  }
+  const auto deadline = Clock::now() + Millis(5'000);
+  while (LinesOf(directory_.Join("audit.log")).size() < 6 && Clock::now() < deadline) {
+  }
+  std::vector<std::string> lines;
+  for (const nlohmann::json& line : LinesOf(directory_.Join("audit.log"))) {
+    lines.push_back(line["method"].get<std::string>() + " " + line.value("topic", "") + " " +
+                    line["reason"].get<std::string>());
+  }
+  EXPECT_THAT(lines, ElementsAre("ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED",
+                                 "ScheduleStream a ACCESS_DENIED", "ScheduleStream a ACCESS_DENIED",
+                                 "ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED"));
 }
 
 TEST_F(AccessTest, PayloadsRecurrencesAndOperationsFollowTheirTopics) {

@@ -135,6 +135,76 @@ messages_per_second = 1
   first->TryCancel();
 }
 
+// A batch of alice, and the next one.
+TEST_F(QuotaTest, ABatchPassesAsFarAsItsQuotasAllow) {
+  using Strings = std::vector<std::string>;
+  const struct {
+    const char* what;
+    const char* quotas;
+    Strings topics;
+    // The owner of the quota that refuses, or "".
+    Strings refused_by;
+    Strings then_refused_by;
+  } kCases[] = {
+      {"pending messages of a client",
+       "[[quota]]\nwho = [\"alice\"]\npending_messages = 5\n",
+       Strings(8, "a"),
+       {"", "", "", "", "", "alice", "alice", "alice"},
+       Strings(8, "alice")},
+      {"pending messages of a topic; its neighbours pass",
+       "[[quota]]\ntopics = [\"a.x\"]\npending_messages = 1\n",
+       {"a.x", "a.y", "a.x", "a.y"},
+       {"", "", "topic a.x", ""},
+       {"topic a.x", "", "topic a.x", ""}},
+      {"a rate takes a batch as a whole", "[[quota]]\nwho = [\"alice\"]\nmessages_per_second = 1\n",
+       Strings(50, "a"), Strings(50), Strings(50, "alice")},
+      {"a message without a right uses no quota",
+       "[[quota]]\nwho = [\"alice\"]\npending_messages = 1\n",
+       {"b", "a", "a"},
+       {"", "", "alice"},
+       {"", "alice", "alice"}},
+  };
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(one.what);
+    if (server_ != nullptr) server_->Stop();
+    Write("access.toml", Rules() + one.quotas);
+    StartWithAccess();
+    v1::ScheduleBatchRequest batch;
+    for (const std::string& topic : one.topics) {
+      *batch.add_messages() = Request(topic, Millis(3'600'000));
+    }
+    for (const Strings& expected : {one.refused_by, one.then_refused_by}) {
+      v1::ScheduleBatchResponse response;
+      EXPECT_TRUE(Call("alice", "Messages/ScheduleBatch", batch, &response).ok());
+      Strings refused_by;
+      for (const v1::ScheduleResult& result : response.results()) {
+        const auto& metadata = result.error().metadata();
+        refused_by.push_back(metadata.contains("of") ? metadata.at("of") : "");
+        const bool over = result.error().reason() == "QUOTA_EXCEEDED";
+        EXPECT_EQ(over, metadata.contains("of"));
+        EXPECT_EQ(over, result.error().has_retry_delay());
+      }
+      EXPECT_EQ(refused_by, expected);
+    }
+  }
+}
+
+// As its other refusals.
+TEST_F(QuotaTest, ABatchWithARefusedMessageIsPaced) {
+  StartWithAccess();
+  v1::ScheduleBatchRequest batch;
+  for (const char* topic : {"a", "b"}) *batch.add_messages() = Request(topic, Millis(3'600'000));
+  const auto begin = Clock::now();
+  // 200 at once, the others at 200 per second.
+  for (int i = 0; i < 400; ++i) {
+    v1::ScheduleBatchResponse response;
+    ASSERT_TRUE(Call("bob", "Messages/ScheduleBatch", batch, &response).ok());
+    ASSERT_EQ(response.results(0).error().reason(), "ACCESS_DENIED");
+    ASSERT_TRUE(response.results(1).has_message());
+  }
+  EXPECT_GE(Clock::now() - begin, Millis(900));
+}
+
 TEST_F(QuotaTest, CallsInFlightAreCountedUntilTheirEnd) {
   Write("access.toml", Rules() + "\n[[quota]]\nwho = [\"bob\"]\ncalls_in_flight = 1\n");
   StartWithAccess();

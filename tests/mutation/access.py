@@ -47,6 +47,14 @@ FAULTS = [
      "std::max(paid_at_us_, mono_ms * kMicrosPerMs) + std::min(cost, kBurstUs);", UNIT),
     ("unary methods ask for no rights", RIGHTS, "absl::Status status = CheckRights(worker.context(), call.caller, "
      "call.method().id, request);", "absl::Status status;", DAEMON),
+    ("items of a batch need no right to their topic", RIGHTS, "status = caller->Allows(verb, last) ? absl::OkStatus()",
+     "status = !last.empty() ? absl::OkStatus()", DAEMON),
+    ("an item has the right of its neighbour", RIGHTS, "if (topics[i] != last) {", "if (last.empty()) {", DAEMON),
+    ("a batch without any right is refused item by item", RIGHTS, "if (!caller->AllowsSomewhere(verb)) {\n    return "
+     "CountedRefusal", "if (verb == Verb::kRead) {\n    return CountedRefusal", DAEMON),
+    ("each refused item is in the audit log", RIGHTS, "if (refused->empty()) {\n      // Counted", "{\n      // Counted", DAEMON),
+    ("a meter takes what is behind a refused message", METER, "        verdict.wait_ms = kPendingRetryMs;\n        break;",
+     "        verdict.wait_ms = kPendingRetryMs;\n        continue;", UNIT),
     ("ids lead to every topic", RIGHTS,
      "return caller_->Allows(verb_, context_->catalog().TopicName(topic));", "return topic != storage::TopicId{};", DAEMON),
     ("a full view needs no right to payloads", MESSAGES,

@@ -344,8 +344,9 @@ type CallRight struct {
 
 	// Required.
 	Verb AccessVerb `protobuf:"varint,1,opt,name=verb,proto3,enum=duetime.v1.AccessVerb" json:"verb,omitempty"`
-	// The field of the request with the name of the topic, such as "recurrence.topic"; it may be below a repeated field.
-	// Empty: the verb needs no topic.
+	// The field of the request with the name of the topic, such as "recurrence.topic". Empty: the verb needs no topic. If it
+	// is below a repeated field, as in "messages.topic", each item needs the right to its own topic, and items without it are
+	// refused one by one.
 	// If the request names no topic there, because it names its object by id or asks for all topics, the client needs the
 	// verb on some topic, and the answer leaves out what lies outside of the client's topics.
 	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`

@@ -135,14 +135,17 @@ type MessagesClient interface {
 	Schedule(ctx context.Context, in *ScheduleRequest, opts ...grpc.CallOption) (*ScheduleResponse, error)
 	// Schedules many messages with one call and one sync of the journal. Results are in request order, a message or an
 	// error each. NOT atomic: the server may refuse some items and accept others. Each accepted item is durable when the
-	// call returns.
+	// call returns. The call returns when its slowest item is decided.
+	//
+	// An item has the errors of Schedule, also those of access control, of a full mailbox (OVERLOADED), and of a cell behind
+	// a gateway. A quota takes items in request order until it refuses one (QUOTA_EXCEEDED); then it refuses the later ones,
+	// too. After an item's UNAVAILABLE, the outcome of that item is unknown.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK
 	//	                                       and returns no results.
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
-	//	                                       was accepted
-	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may schedule to no topic at all
+	//	RESOURCE_EXHAUSTED DISK_LOW            as Schedule; no item was accepted
 	ScheduleBatch(ctx context.Context, in *ScheduleBatchRequest, opts ...grpc.CallOption) (*ScheduleBatchResponse, error)
 	// Schedules any number of messages on one stream. The client sends frames of messages. The server answers each frame
 	// once, in the order of the frames, when all its messages are durable or refused. The client need not wait for an
@@ -150,14 +153,15 @@ type MessagesClient interface {
 	// for their answer; gRPC's flow control then slows the client. After its last frame the client half-closes, and the
 	// stream ends with OK when every frame is answered.
 	//
-	// If the server refuses one frame only (OVERLOADED), each message of that frame gets the error, and the stream goes
-	// on. If the stream ends with an error, each message of an unanswered frame may or may not have been accepted: repeat
-	// these frames. With request ids or ONCE a repeat is safe.
+	// A frame is answered as a ScheduleBatch is: a refused message has an error in its result, and the stream goes on. A
+	// message that waits, for instance for others with its key, holds up the answer of its frame and of the later frames.
+	// Smaller frames, or a stream of its own for slow messages, keep the others from waiting. If the stream ends with an
+	// error, each message of an unanswered frame may or may not have been accepted: repeat these frames. With request ids or
+	// ONCE a repeat is safe.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a message of a frame; as above, and no
-	//	                                       message of that frame was accepted
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may schedule to no topic at all
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(ctx context.Context, opts ...grpc.CallOption) (Messages_ScheduleStreamClient, error)
@@ -169,7 +173,8 @@ type MessagesClient interface {
 	// limits are those of ScheduleBatch.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     no message was cancelled. An empty batch is OK and returns no results.
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a key; no message was cancelled
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may cancel in no topic at all. An item whose key names a topic that
+	//	                                       the client has no right to has this error in its result
 	CancelBatch(ctx context.Context, in *CancelBatchRequest, opts ...grpc.CallOption) (*CancelBatchResponse, error)
 	// Moves a pending message to an earlier or later time. Its id, key and content stay. Durable when the call returns.
 	// As with Cancel, the outcome says if the message can no longer be moved.
@@ -280,8 +285,6 @@ type MessagesClient interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_SETTLE      more settlements than a stream may have outstanding, or a token over
 	//	                                       64 bytes; no lease was settled
-	//	INVALID_ARGUMENT   INVALID_TOPIC       no lease was settled
-	//	NOT_FOUND          TOPIC_NOT_FOUND     for dead_letter; no lease was settled
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
 }
 
@@ -553,14 +556,17 @@ type MessagesServer interface {
 	Schedule(context.Context, *ScheduleRequest) (*ScheduleResponse, error)
 	// Schedules many messages with one call and one sync of the journal. Results are in request order, a message or an
 	// error each. NOT atomic: the server may refuse some items and accept others. Each accepted item is durable when the
-	// call returns.
+	// call returns. The call returns when its slowest item is decided.
+	//
+	// An item has the errors of Schedule, also those of access control, of a full mailbox (OVERLOADED), and of a cell behind
+	// a gateway. A quota takes items in request order until it refuses one (QUOTA_EXCEEDED); then it refuses the later ones,
+	// too. After an item's UNAVAILABLE, the outcome of that item is unknown.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK
 	//	                                       and returns no results.
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
-	//	                                       was accepted
-	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may schedule to no topic at all
+	//	RESOURCE_EXHAUSTED DISK_LOW            as Schedule; no item was accepted
 	ScheduleBatch(context.Context, *ScheduleBatchRequest) (*ScheduleBatchResponse, error)
 	// Schedules any number of messages on one stream. The client sends frames of messages. The server answers each frame
 	// once, in the order of the frames, when all its messages are durable or refused. The client need not wait for an
@@ -568,14 +574,15 @@ type MessagesServer interface {
 	// for their answer; gRPC's flow control then slows the client. After its last frame the client half-closes, and the
 	// stream ends with OK when every frame is answered.
 	//
-	// If the server refuses one frame only (OVERLOADED), each message of that frame gets the error, and the stream goes
-	// on. If the stream ends with an error, each message of an unanswered frame may or may not have been accepted: repeat
-	// these frames. With request ids or ONCE a repeat is safe.
+	// A frame is answered as a ScheduleBatch is: a refused message has an error in its result, and the stream goes on. A
+	// message that waits, for instance for others with its key, holds up the answer of its frame and of the later frames.
+	// Smaller frames, or a stream of its own for slow messages, keep the others from waiting. If the stream ends with an
+	// error, each message of an unanswered frame may or may not have been accepted: repeat these frames. With request ids or
+	// ONCE a repeat is safe.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a message of a frame; as above, and no
-	//	                                       message of that frame was accepted
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may schedule to no topic at all
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(Messages_ScheduleStreamServer) error
@@ -587,7 +594,8 @@ type MessagesServer interface {
 	// limits are those of ScheduleBatch.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     no message was cancelled. An empty batch is OK and returns no results.
-	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a key; no message was cancelled
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client may cancel in no topic at all. An item whose key names a topic that
+	//	                                       the client has no right to has this error in its result
 	CancelBatch(context.Context, *CancelBatchRequest) (*CancelBatchResponse, error)
 	// Moves a pending message to an earlier or later time. Its id, key and content stay. Durable when the call returns.
 	// As with Cancel, the outcome says if the message can no longer be moved.
@@ -698,8 +706,6 @@ type MessagesServer interface {
 	//
 	//	INVALID_ARGUMENT   INVALID_SETTLE      more settlements than a stream may have outstanding, or a token over
 	//	                                       64 bytes; no lease was settled
-	//	INVALID_ARGUMENT   INVALID_TOPIC       no lease was settled
-	//	NOT_FOUND          TOPIC_NOT_FOUND     for dead_letter; no lease was settled
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
 	mustEmbedUnimplementedMessagesServer()
 }

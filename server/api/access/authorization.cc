@@ -110,11 +110,6 @@ class CallerScope final : public protocol::TopicScope {
   const ServingContext* const context_;
 };
 
-struct Amount {
-  uint64_t messages = 0;
-  uint64_t bytes = 0;
-};
-
 // The limits that a request is charged against.
 struct ChargedLimit {
   uint64_t access::Quota::*of;
@@ -133,52 +128,145 @@ constexpr ChargedLimit kChargedLimits[] = {
      true},
 };
 
-// Takes the amount from a quota. Counts that for metrics, if it is the quota of `counted`.
-absl::Status Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
-                    absl::string_view of, const Amount& amount, const access::Caller* counted) {
+// The messages of a request that a quota is asked for, in their order.
+struct Charges {
+  std::vector<size_t> positions;
+  std::vector<uint64_t> sizes;
+
+  void Add(size_t position, uint64_t size) {
+    positions.push_back(position);
+    sizes.push_back(size);
+  }
+};
+
+// Takes the messages from a quota until it refuses one; that one and the later ones are refused.
+// Counts that for metrics, if it is the quota of `counted`.
+void Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
+            absl::string_view of, const Charges& charges, const access::Caller* counted,
+            RefusedItems* refused) {
   const access::Meter::Verdict verdict =
       meter->Take(context.clock->Read().mono_ms,
                   {.messages_per_second = quota.messages_per_second,
                    .bytes_per_second = quota.bytes_per_second,
                    .pending_messages = quota.pending_messages,
                    .pending_bytes = quota.pending_bytes},
-                  amount.messages, amount.bytes);
+                  charges.sizes);
   for (const ChargedLimit& limit : kChargedLimits) {
     if (quota.*limit.of == 0) continue;
-    if (verdict.limit == limit.verdict) {
-      if (counted != nullptr) counted->CountRefused(limit.name);
-      return QuotaError(access::kQuotaNames[static_cast<size_t>(limit.name)], quota.*limit.of, of,
-                        verdict.wait_ms);
+    if (counted != nullptr) {
+      counted->CountUsed(limit.name, limit.bytes ? verdict.taken.bytes : verdict.taken.messages);
     }
-    if (verdict.limit == access::Meter::Limit::kNone && counted != nullptr) {
-      counted->CountUsed(limit.name, limit.bytes ? amount.bytes : amount.messages);
+    if (verdict.limit != limit.verdict) continue;
+    if (counted != nullptr) counted->CountRefused(limit.name);
+    const absl::Status error = QuotaError(access::kQuotaNames[static_cast<size_t>(limit.name)],
+                                          quota.*limit.of, of, verdict.wait_ms);
+    for (size_t i = verdict.taken.messages; i < charges.positions.size(); ++i) {
+      refused->emplace(charges.positions[i], error);
     }
+  }
+}
+
+// A message that a request schedules. Of a recurrence, its first occurrence.
+struct ScheduledMessage {
+  absl::string_view topic;
+  uint64_t size = 0;
+};
+
+// In the order of the request. The topics are in the request.
+std::vector<ScheduledMessage> MessagesOf(const google::protobuf::Message& request) {
+  std::vector<ScheduledMessage> messages;
+  const auto add = [&messages](const auto& message) {
+    messages.push_back({.topic = message.topic(), .size = message.ByteSizeLong()});
+  };
+  if (const auto* one = dynamic_cast<const v1::ScheduleRequest*>(&request)) {
+    add(*one);
+  } else if (const auto* batch = dynamic_cast<const v1::ScheduleBatchRequest*>(&request)) {
+    for (const v1::ScheduleRequest& message : batch->messages()) add(message);
+  } else if (const auto* frame = dynamic_cast<const v1::ScheduleStreamRequest*>(&request)) {
+    for (const v1::ScheduleRequest& message : frame->messages()) add(message);
+  } else if (const auto* create = dynamic_cast<const v1::CreateRecurrenceRequest*>(&request)) {
+    messages.push_back({.topic = create->recurrence().topic(),
+                        .size = create->recurrence().template_().ByteSizeLong()});
+  }
+  return messages;
+}
+
+// Charges the messages of a request to the client and to their topics. Those in `refused` are not
+// charged, and what the quotas refuse is added.
+void ChargeQuotas(ServingContext& context, const CallerPtr& caller,
+                  const google::protobuf::Message& request, RefusedItems* refused) {
+  if (caller->policy().quotas.empty()) return;
+  const std::vector<ScheduledMessage> messages = MessagesOf(request);
+  const size_t denied = refused->size();
+  // First, because a client over its own quota must not use up that of a topic.
+  if (const access::Quota* const quota = caller->quota(); quota != nullptr) {
+    Charges all;
+    for (size_t i = 0; i < messages.size(); ++i) {
+      if (!refused->contains(i)) all.Add(i, messages[i].size);
+    }
+    if (!all.positions.empty()) {
+      if (quota->limits_pending()) CountPendingOf(context, caller);
+      Charge(context, caller->meter(), *quota, caller->principal(), all, caller.get(), refused);
+    }
+  }
+  absl::flat_hash_map<absl::string_view, Charges> by_topic;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!refused->contains(i)) by_topic[messages[i].topic].Add(i, messages[i].size);
+  }
+  for (const auto& [topic, charges] : by_topic) {
+    const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
+    if (quota == nullptr || !CanBeTopic(topic)) continue;
+    const std::shared_ptr<access::Meter> meter = context.access->MeterOfTopic(std::string(topic));
+    if (quota->limits_pending()) CountPendingOfTopic(context, std::string(topic), meter);
+    Charge(context, meter.get(), *quota, absl::StrCat("topic ", topic), charges, nullptr, refused);
+  }
+  if (refused->size() > denied) {
+    context.access->over_quota.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// Checks the right to the topic of each item, and adds those without it to `refused`. An error: the
+// client has the right on no topic.
+absl::Status CheckItemRights(ServingContext& context, const CallerPtr& caller,
+                             const grpc::ServerContext& client, metrics::RpcMethod method,
+                             const google::protobuf::Message& request, RefusedItems* refused) {
+  const v1::Call& call = CallOf(method);
+  DT_CHECK_EQ(call.rights_size(), 1);
+  const Verb verb = *ToVerb(call.rights(0).verb());
+  if (!caller->AllowsSomewhere(verb)) {
+    return CountedRefusal(context, AccessDeniedError(*caller, verb, ""));
+  }
+  const std::vector<absl::string_view> topics = TopicsOfItems(request, call.rights(0).topic());
+  // Neighbours mostly name the same topic.
+  absl::string_view last;
+  absl::Status status;
+  for (size_t i = 0; i < topics.size(); ++i) {
+    // An item without a topic is refused later, or names its message by id.
+    if (topics[i].empty()) continue;
+    if (topics[i] != last) {
+      last = topics[i];
+      status =
+          caller->Allows(verb, last) ? absl::OkStatus() : AccessDeniedError(*caller, verb, last);
+    }
+    if (status.ok()) continue;
+    if (refused->empty()) {
+      // Counted and in the audit log once, however many items are refused.
+      runtime::AuditEntry entry;
+      entry.peer = rpc::PeerHost(client);
+      entry.principal = caller->principal();
+      entry.method = NameOf(method);
+      if (CanBeTopic(last)) entry.topic = std::string(last);
+      WriteAudit(context, CountedRefusal(context, status), std::move(entry));
+    }
+    refused->emplace(i, status);
   }
   return absl::OkStatus();
 }
 
-// What a request schedules, by topic. Of a recurrence, its first occurrence.
-using Amounts = absl::flat_hash_map<std::string, Amount>;
-
-void Add(const v1::ScheduleRequest& message, Amounts* amounts) {
-  Amount& amount = (*amounts)[message.topic()];
-  ++amount.messages;
-  amount.bytes += message.ByteSizeLong();
-}
-
-Amounts AmountsOf(const google::protobuf::Message& request) {
-  Amounts amounts;
-  if (const auto* one = dynamic_cast<const v1::ScheduleRequest*>(&request)) {
-    Add(*one, &amounts);
-  } else if (const auto* batch = dynamic_cast<const v1::ScheduleBatchRequest*>(&request)) {
-    for (const v1::ScheduleRequest& message : batch->messages()) Add(message, &amounts);
-  } else if (const auto* frame = dynamic_cast<const v1::ScheduleStreamRequest*>(&request)) {
-    for (const v1::ScheduleRequest& message : frame->messages()) Add(message, &amounts);
-  } else if (const auto* create = dynamic_cast<const v1::CreateRecurrenceRequest*>(&request)) {
-    amounts[create->recurrence().topic()] = {
-        .messages = 1, .bytes = create->recurrence().template_().ByteSizeLong()};
-  }
-  return amounts;
+// Notes what the call is about. From here on, the call may be answered.
+void BeginAuthorize(rpc::UnaryCall& call, const google::protobuf::Message& request) {
+  if (call.subject.has_value()) call.subject = SubjectOf(request, CallOf(call.method().id));
+  call.authorized = true;
 }
 
 }  // namespace
@@ -263,7 +351,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
   const base::Now now = context.clock->Read();
   absl::StatusOr<CallerPtr> caller = context.access->Authenticate(credentials, now);
   if (!caller.ok()) {
-    call.delay_error_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
+    call.delay_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
     return CountedRefusal(context, caller.status());
   }
   call.caller = *std::move(caller);
@@ -279,7 +367,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
     return absl::OkStatus();
   }
   call.caller->CountRefused(QuotaName::kCallsInFlight);
-  call.delay_error_ms = PaceRefusal(context, call.caller);
+  call.delay_ms = PaceRefusal(context, call.caller);
   constexpr uint64_t kRetryMs = 100;
   return CountedRefusal(context, QuotaError("calls_in_flight", quota->calls_in_flight,
                                             call.caller->principal(), kRetryMs));
@@ -287,12 +375,33 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
 
 absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
                        const google::protobuf::Message& request) {
-  if (call.subject.has_value()) call.subject = SubjectOf(request, CallOf(call.method().id));
-  call.authorized = true;
+  BeginAuthorize(call, request);
   if (call.caller == nullptr) return absl::OkStatus();
   absl::Status status = CheckRights(worker.context(), call.caller, call.method().id, request);
-  if (status.ok()) status = ChargeQuotas(worker.context(), call.caller, request);
-  if (!status.ok()) call.delay_error_ms = PaceRefusal(worker.context(), call.caller);
+  if (status.ok()) {
+    RefusedItems refused;
+    ChargeQuotas(worker.context(), call.caller, request, &refused);
+    if (!refused.empty()) status = refused.begin()->second;
+  }
+  if (!status.ok()) call.delay_ms = PaceRefusal(worker.context(), call.caller);
+  return status;
+}
+
+absl::Status AuthorizeItems(ApiWorker& worker, rpc::UnaryCall& call,
+                            const google::protobuf::Message& request, RefusedItems* refused) {
+  BeginAuthorize(call, request);
+  absl::Status status = AuthorizeItems(worker.context(), call.caller, call.server_context(),
+                                       call.method().id, request, refused);
+  if (!status.ok() || !refused->empty()) call.delay_ms = PaceRefusal(worker.context(), call.caller);
+  return status;
+}
+
+absl::Status AuthorizeItems(ServingContext& context, const CallerPtr& caller,
+                            const grpc::ServerContext& client, metrics::RpcMethod method,
+                            const google::protobuf::Message& request, RefusedItems* refused) {
+  if (caller == nullptr) return absl::OkStatus();
+  absl::Status status = CheckItemRights(context, caller, client, method, request, refused);
+  if (status.ok()) ChargeQuotas(context, caller, request, refused);
   return status;
 }
 
@@ -318,32 +427,6 @@ absl::Status CheckRights(ServingContext& context, const CallerPtr& caller,
     if (status.ok() && topics.empty() && needed && !caller->AllowsSomewhere(verb)) {
       status = AccessDeniedError(*caller, verb, "");
     }
-  }
-  return status.ok() ? status : CountedRefusal(context, status);
-}
-
-absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
-                          const google::protobuf::Message& request) {
-  if (caller == nullptr || caller->policy().quotas.empty()) return absl::OkStatus();
-  const Amounts amounts = AmountsOf(request);
-  Amount sum;
-  for (const auto& [topic, amount] : amounts) {
-    sum.messages += amount.messages;
-    sum.bytes += amount.bytes;
-  }
-  absl::Status status;
-  // First, because a client over its own quota must not use up that of a topic.
-  if (caller->quota() != nullptr && sum.messages > 0) {
-    if (caller->quota()->limits_pending()) CountPendingOf(context, caller);
-    status =
-        Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum, caller.get());
-  }
-  for (const auto& [topic, amount] : amounts) {
-    const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
-    if (!status.ok() || quota == nullptr || !CanBeTopic(topic)) continue;
-    const std::shared_ptr<access::Meter> meter = context.access->MeterOfTopic(topic);
-    if (quota->limits_pending()) CountPendingOfTopic(context, topic, meter);
-    status = Charge(context, meter.get(), *quota, absl::StrCat("topic ", topic), amount, nullptr);
   }
   return status.ok() ? status : CountedRefusal(context, status);
 }

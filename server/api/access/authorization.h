@@ -3,11 +3,14 @@
 // Authorization: who calls, and whether the call is allowed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <grpcpp/server_context.h>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
@@ -33,7 +36,20 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call);
 absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
                        const google::protobuf::Message& request);
 
+// The items of a batch that access control refuses, by position.
+using RefusedItems = absl::flat_hash_map<size_t, absl::Status>;
+
+// The same for a batch, item by item: `refused` gets the items that the rights or quotas do not
+// allow. An error refuses the call: the client has the right on no topic.
+absl::Status AuthorizeItems(ApiWorker& worker, rpc::UnaryCall& call,
+                            const google::protobuf::Message& request, RefusedItems* refused);
+
 // The parts of these steps, for streams. A null caller may do everything.
+
+// The same for a frame. A refused access is in the audit log, once for the frame.
+absl::Status AuthorizeItems(ServingContext& context, const access::CallerPtr& caller,
+                            const grpc::ServerContext& client, metrics::RpcMethod method,
+                            const google::protobuf::Message& request, RefusedItems* refused);
 
 absl::Status CheckRights(ServingContext& context, const access::CallerPtr& caller,
                          metrics::RpcMethod method, const google::protobuf::Message& request);
@@ -49,10 +65,6 @@ bool IsRefusal(const absl::Status& status);
 // Writes a line to the audit log if there is one, unless it is a refusal and its peer has had too
 // many. Sets time, code and reason of the entry.
 void WriteAudit(ServingContext& context, const absl::Status& status, runtime::AuditEntry entry);
-// Charges `messages` of ScheduleRequests to the client and to their topics.
-absl::Status ChargeQuotas(ServingContext& context, const access::CallerPtr& caller,
-                          const google::protobuf::Message& request);
-
 // Nothing for UNSPECIFIED, and for a verb of a newer client.
 std::optional<access::Verb> ToVerb(v1::AccessVerb verb);
 // True if the client may do this on the topic.

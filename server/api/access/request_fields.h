@@ -15,6 +15,12 @@ namespace duetime::api {
 std::vector<std::string> TopicsIn(const google::protobuf::Message& request,
                                   absl::string_view topic_field);
 
+// The topic that each item of a batch names in this field, in the order of the items; empty if an
+// item names none. The texts are in the request. REQUIRES: the first part of the field's path is
+// the repeated field of the items.
+std::vector<absl::string_view> TopicsOfItems(const google::protobuf::Message& request,
+                                             absl::string_view topic_field);
+
 // True if the request asks for payloads.
 bool AsksForPayloads(const google::protobuf::Message& request);
 

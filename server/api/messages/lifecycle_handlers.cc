@@ -154,16 +154,20 @@ Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarge
   co_return co_await ask;
 }
 
-// Sorts the items of a batch by shard. Answers the items that need no shard.
+// Sorts the items of a batch by shard. Answers the refused items, and those that need no shard.
 std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protocol::CallTag tag,
                                                        const protocol::TopicScopePtr& scope,
                                                        const v1::CancelBatchRequest& request,
+                                                       const RefusedItems& refused,
                                                        v1::CancelBatchResponse* response) {
   std::vector<protocol::CancelBatchCommand> by_shard(worker.node().shard_count());
   for (int i = 0; i < request.cancels_size(); ++i) {
     v1::CancelResult* result = response->add_results();
+    const auto denied = refused.find(static_cast<size_t>(i));
+    absl::Status status = denied == refused.end() ? absl::OkStatus() : denied->second;
     ValidTarget valid;
-    if (absl::Status status = ValidateTarget(request.cancels(i), i, &valid); !status.ok()) {
+    if (status.ok()) status = ValidateTarget(request.cancels(i), i, &valid);
+    if (!status.ok()) {
       FillFailure(status, result->mutable_error());
       continue;
     }
@@ -208,7 +212,8 @@ CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call) {
 }
 
 CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
-  const auto* request = ParseBatchOrFinish<v1::CancelBatchRequest>(worker, call);
+  RefusedItems refused;
+  const auto* request = ParseBatchOrFinish<v1::CancelBatchRequest>(worker, call, &refused);
   if (request == nullptr) co_return;
   v1::CancelBatchResponse response;
   const auto result_of = [&](uint32_t position) {
@@ -217,7 +222,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   Replies<protocol::CancelReply> replies(&worker);
   auto by_shard =
       RouteCancels(worker, replies.tag(), ScopeOf(worker, call.caller, access::Verb::kCancel),
-                   *request, &response);
+                   *request, refused, &response);
   for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
     const std::vector<protocol::CancelCommand>& items = by_shard[shard].items;
     if (items.empty()) continue;

@@ -73,12 +73,14 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
 }
 
 CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
-  const auto* request = ParseBatchOrFinish<v1::ScheduleBatchRequest>(worker, call);
+  RefusedItems refused;
+  const auto* request = ParseBatchOrFinish<v1::ScheduleBatchRequest>(worker, call, &refused);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   const auto count = static_cast<size_t>(request->messages_size());
   worker.router().Begin(count, job.get());
   job.get()->trace = TraceContextOf(call.server_context());
+  job.get()->refused = std::move(refused);
   AddAll(worker.router(), *request, job.get());
   std::unique_ptr<const v1::ScheduleBatchRequest> kept;
   // An existing topic may be deleted while the catalog creates another. Each round adds a topic of

@@ -48,26 +48,26 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   const size_t bytes = buffer->Length();
   v1::ScheduleStreamRequest* request = ApiWorker::Reused<v1::ScheduleStreamRequest>(bytes);
   absl::Status status = ParseBatch(context.options.limits, buffer, request);
-  if (status.ok()) {
-    status =
-        CheckRights(context, caller_.caller(), MethodOf<v1::ScheduleStreamRequest>(), *request);
+  if (!status.ok()) return status;
+  const absl::Status admitted = context.Admit(CallKind::kSchedule);
+  RefusedItems refused;
+  if (admitted.ok()) {
+    status = AuthorizeItems(context, caller_.caller(), *server_context(),
+                            MethodOf<v1::ScheduleStreamRequest>(), *request, &refused);
   }
   if (!status.ok()) return status;
+  if (!refused.empty()) {
+    const uint64_t pause_ms = PaceRefusal(context, caller_.caller());
+    if (pause_ms > 0) read_from_mono_ms_ = context.clock->Read().mono_ms + pause_ms;
+  }
 
   Frame& frame = frames_.emplace_back();
   frame.bytes = bytes;
   frame.first = messages_;
   messages_ += request->messages_size();
   bytes_ += bytes;
-  frame.job.status = context.Admit(CallKind::kSchedule);
-  if (frame.job.status.ok()) {
-    frame.job.status = ChargeQuotas(context, caller_.caller(), *request);
-    if (!frame.job.status.ok()) {
-      const uint64_t pause_ms = PaceRefusal(context, caller_.caller());
-      if (pause_ms > 0) read_from_mono_ms_ = context.clock->Read().mono_ms + pause_ms;
-    }
-  }
-  if (!frame.job.status.ok()) {
+  if (!admitted.ok()) {
+    frame.job.status = admitted;
     frame.job.items.resize(static_cast<size_t>(request->messages_size()));
     Answer(&frame);
     return absl::OkStatus();
@@ -75,6 +75,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   ScheduleRouter& router = api_->router();
   router.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
   frame.job.trace = trace_;
+  frame.job.refused = std::move(refused);
   AddMessages(*request);
   if (!router.DropIfMissing(frame.job)) {
     PostFrame(&frame);

@@ -25,9 +25,9 @@ namespace duetime::api {
 // Each frame is a job, as a batch is. The stream reads nothing while kFramesMax frames, or frames
 // with the bytes of one batch, wait for their answers to be written. gRPC's flow control then slows
 // the client, so a client that reads answers slowly occupies bounded memory. The stream also reads
-// nothing for a while after its client's quota refused many frames (access::Meter). If a frame is
-// invalid or the server drains, the stream first answers the frames before. If the storage fails,
-// the stream ends at once. Thread safety: confined to the worker's thread.
+// nothing for a while after access control refused messages of many frames (access::Meter). If a
+// frame is invalid or the server drains, the stream first answers the frames before. If the storage
+// fails, the stream ends at once. Thread safety: confined to the worker's thread.
 class ScheduleStream final : public rpc::BidiStream, public ReplySink {
  public:
   ScheduleStream(ApiWorker* api, rpc::CqWorker* worker)

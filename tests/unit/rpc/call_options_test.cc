@@ -109,6 +109,12 @@ TEST(CallOptionsTest, FindsTopicsAndObjects) {
   v1::ScheduleBatchRequest batch;
   for (const char* topic : {"b", "a", "b", ""}) batch.add_messages()->set_topic(topic);
   EXPECT_EQ(TopicsIn(batch, "messages.topic"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(TopicsOfItems(batch, "messages.topic"),
+            (std::vector<absl::string_view>{"b", "a", "b", ""}));
+  v1::CancelBatchRequest cancels;
+  cancels.add_cancels()->set_message_id("id");
+  cancels.add_cancels()->mutable_key()->set_topic("a");
+  EXPECT_EQ(TopicsOfItems(cancels, "cancels.key.topic"), (std::vector<absl::string_view>{"", "a"}));
   v1::CancelRequest cancel;
   EXPECT_TRUE(TopicsIn(cancel, "key.topic").empty());
   cancel.mutable_key()->set_topic("t");
