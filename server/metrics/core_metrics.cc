@@ -242,8 +242,8 @@ void RegisterRpc(const RpcStats* rpc, Registry* registry) {
                     "left more than untaken_answers_bytes_max unread.",
                     rpc, &RpcStats::answers_dropped);
   registry->Gauge("duetime_errors_delayed",
-                  "Refused calls whose errors are delayed, because their clients are refused too "
-                  "often.",
+                  "Refused calls, and batches with refused items, whose answers are delayed "
+                  "because their clients are refused too often.",
                   rpc, &RpcStats::errors_delayed);
   registry->Gauge("duetime_stream_unsent_bytes",
                   "Bytes of deliveries that wait for Subscribe streams to send them; the limit per "
