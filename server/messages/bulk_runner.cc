@@ -2,6 +2,7 @@
 #include "server/messages/bulk_runner.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -108,10 +109,12 @@ absl::Status BulkRunner::Recover(base::Now now) {
 }
 
 void BulkRunner::Forget(base::Now now) {
+  forget_ms_ = std::numeric_limits<uint64_t>::max();
   std::erase_if(operations_, [&](const auto& item) {
     const protocol::Operation& operation = item.second;
-    if (operation.state == protocol::OperationState::kRunning ||
-        operation.end_ms + kKeepMs > now.wall_ms) {
+    if (operation.state == protocol::OperationState::kRunning) return false;
+    if (operation.end_ms + kKeepMs > now.wall_ms) {
+      forget_ms_ = std::min(forget_ms_, operation.end_ms + kKeepMs);
       return false;
     }
     writer_->RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
@@ -149,6 +152,7 @@ void BulkRunner::End(base::Now now, protocol::OperationState state,
   if (operation->state == protocol::OperationState::kRunning) --running_;
   operation->state = state;
   operation->end_ms = now.wall_ms;
+  forget_ms_ = std::min(forget_ms_, operation->end_ms + kKeepMs);
   Save(*operation);
 }
 
@@ -232,6 +236,8 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
 }
 
 absl::Status BulkRunner::Step(base::Now now) {
+  // An operation names its topic's number, which can get another name later.
+  if (now.wall_ms >= forget_ms_) Forget(now);
   if (running_ == 0 || page_under_way_) return absl::OkStatus();
   // Finds the next running operation, in turn.
   auto it = operations_.upper_bound(last_);

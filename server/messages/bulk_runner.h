@@ -81,6 +81,8 @@ class BulkRunner {
   std::string last_;
   size_t running_ = 0;
   uint64_t last_create_ms_ = 0;
+  // When the next operation is to be forgotten.
+  uint64_t forget_ms_ = 0;
   bool page_under_way_ = false;
   storage::MessageRecord decoded_;
 };

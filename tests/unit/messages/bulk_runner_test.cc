@@ -216,7 +216,7 @@ TEST_F(BulkRunnerTest, ARedriveWaitsForAScheduleOfTheKey) {
   const protocol::ScheduleOptions keyed = {.key = "k", .request_id = "", .content = {}};
   const auto letter = delivery::MakeDeadLetter(
       Message("p", 0, &keyed).record, kTopic, kStart,
-      {.topic_name = "t", .id = MessageId::Make(1, 9, 0, kStart), .attempts = 3});
+      {.topic_name = "orders", .id = MessageId::Make(1, 9, 0, kStart), .attempts = 3});
   storage::MessageRecord record;
   ASSERT_TRUE(storage::DecodeMessageRecord(*letter, &record).ok());
   const MessageId id = Schedule(protocol::MakeNewMessage(record, 0)).id;
@@ -257,6 +257,26 @@ TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   EXPECT_EQ(reason(handle(Start(BulkAction::kCancel, "other"))), "");
   runner.Refuse(Start(BulkAction::kCancel));
   EXPECT_EQ(reason(Last(&answers().operations)), "STORAGE_FAILED");
+}
+
+// It names its topic's number, which another topic may have by then.
+TEST_F(BulkRunnerTest, AnOperationThatHasEndedIsForgottenAfterADay) {
+  const auto known = [this] {
+    const auto object = store_.GetObject(storage::ObjectKind::kOperation, 0, "op");
+    return object.ok() && object->has_value();
+  };
+  Handle(Start(BulkAction::kCancel));
+  RunToEnd(&runner_);
+  for (const uint64_t ms : {uint64_t{1}, storage::kDayMs - 2}) {
+    now_.wall_ms += ms;
+    EXPECT_TRUE(runner_.Step(now_).ok());
+    EXPECT_FALSE(Commit());
+    EXPECT_TRUE(known());
+  }
+  now_.wall_ms += 1;
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  EXPECT_TRUE(Commit());
+  EXPECT_FALSE(known());
 }
 
 TEST_F(BulkRunnerTest, AnOperationThatHasEndedGivesWay) {
