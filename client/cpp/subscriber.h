@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -155,6 +156,8 @@ struct SubscriberCounts {
   int64_t left = 0;
   // Settlements that the server refused: too late, or invalid.
   int64_t refused = 0;
+  // The same by reason.
+  std::map<v1::SettleRefusal::Reason, int64_t> refusals = {};
   // Settlements without confirmation when the stream ended. The message may come again.
   int64_t lost = 0;
   // Deliveries that the handler did not get: the stream ended, Stop was called, they waited for too

@@ -232,6 +232,7 @@ void SubscriberState::OnRefused(const v1::SettleRefusal& refusal) {
   if (skipped_.erase(refusal.lease_token()) > 0) return;
   not_acks_.erase(refusal.lease_token());
   ++counts_.refused;
+  ++counts_.refusals[refusal.reason()];
   --unconfirmed_;
 }
 

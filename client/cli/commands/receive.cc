@@ -105,6 +105,22 @@ std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
   }
 }
 
+// The reason in a few words.
+std::string ReasonText(v1::SettleRefusal::Reason reason) {
+  switch (reason) {
+    case v1::SettleRefusal::REASON_LEASE_LOST:
+      return "lease lost";
+    case v1::SettleRefusal::REASON_OUT_OF_RANGE:
+      return "delay out of range";
+    case v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC:
+      return "no dead-letter topic, and no room for one";
+    case v1::SettleRefusal::REASON_DEAD_LETTER_HOPS:
+      return "already in 16 dead-letter topics";
+    default:
+      return absl::StrCat("reason ", reason);
+  }
+}
+
 // Sends the settlements and prints the answer: for --json as a whole, else a line for each token.
 // `refused_only` leaves out the tokens that were settled, and prints to stderr.
 ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
@@ -224,12 +240,16 @@ std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
 
 std::string CountsText(const client::SubscriberCounts& counts) {
   std::string text = absl::StrCat("received ", counts.delivered, ", acked ", counts.acked);
-  for (const auto& [count, word] :
-       {std::pair{counts.nacked, "nacked"}, std::pair{counts.dead_lettered, "made dead letters"},
-        std::pair{counts.left, "left"}, std::pair{counts.refused, "refused (lease lost)"},
-        std::pair{counts.lost, "unconfirmed"}}) {
+  const auto add = [&text](absl::string_view word, int64_t count) {
     if (count > 0) absl::StrAppend(&text, ", ", word, " ", count);
+  };
+  add("nacked", counts.nacked);
+  add("made dead letters", counts.dead_lettered);
+  add("left", counts.left);
+  for (const auto& [reason, count] : counts.refusals) {
+    add(absl::StrCat("refused (", ReasonText(reason), ")"), count);
   }
+  add("unconfirmed", counts.lost);
   return text + "\n";
 }
 

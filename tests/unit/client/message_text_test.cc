@@ -287,9 +287,21 @@ TEST(CountsTextTest, LeavesOutZeros) {
   EXPECT_EQ(CountsText(counts), "received 5, acked 3\n");
   counts.dead_lettered = 2;
   counts.refused = 1;
+  counts.refusals[v1::SettleRefusal::REASON_LEASE_LOST] = 1;
   counts.lost = 1;
   EXPECT_EQ(CountsText(counts),
             "received 5, acked 3, made dead letters 2, refused (lease lost) 1, unconfirmed 1\n");
+  const std::vector<std::pair<v1::SettleRefusal::Reason, std::string>> cases = {
+      {v1::SettleRefusal::REASON_LEASE_LOST, "lease lost"},
+      {v1::SettleRefusal::REASON_OUT_OF_RANGE, "delay out of range"},
+      {v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC, "no dead-letter topic, and no room for one"},
+      {v1::SettleRefusal::REASON_DEAD_LETTER_HOPS, "already in 16 dead-letter topics"},
+      {v1::SettleRefusal::REASON_UNSPECIFIED, "reason 0"}};
+  for (const auto& [reason, text] : cases) {
+    client::SubscriberCounts refused;
+    refused.refusals[reason] = 2;
+    EXPECT_EQ(CountsText(refused), "received 0, acked 0, refused (" + text + ") 2\n");
+  }
 }
 
 TEST(SettledTextTest, OneLineForEachLease) {

@@ -222,6 +222,7 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
   const SubscriberCounts counts = subscriber->counts();
   EXPECT_EQ(counts.acked, 1);
   EXPECT_EQ(counts.refused, 1);
+  EXPECT_EQ(counts.refusals.size(), 1u);
   EXPECT_EQ(counts.leases_lost, 1);
   EXPECT_EQ(counts.lost, 0);
 }
