@@ -117,7 +117,8 @@ size_t Server::topics() const {
 }
 
 size_t Server::deleted_topics() const {
-  return context_.node.load() == nullptr ? 0 : context_.catalog().deleted_names();
+  if (context_.node.load() == nullptr) return 0;
+  return context_.catalog().deleted_names(context_.clock->Read().wall_ms);
 }
 
 size_t Server::subscriptions() const {

@@ -98,7 +98,8 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
   counts->set_in_flight(static_cast<int64_t>(sum.in_flight));
   counts->set_streams(static_cast<int64_t>(context.streams.load()));
   counts->set_topics(static_cast<int64_t>(context.catalog().counted()));
-  counts->set_deleted_topics(static_cast<int64_t>(context.catalog().deleted_names()));
+  counts->set_deleted_topics(
+      static_cast<int64_t>(context.catalog().deleted_names(context.clock->Read().wall_ms)));
   counts->set_subscriptions(static_cast<int64_t>(context.catalog().subscriptions()));
   counts->set_delayed(static_cast<int64_t>(sum.delayed));
   counts->set_blocked(static_cast<int64_t>(sum.blocked));

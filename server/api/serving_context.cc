@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/serving_context.h"
 
+#include <algorithm>
 #include <spdlog/spdlog.h>
 #include <string>
 
@@ -87,8 +88,9 @@ absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::Snapshot& now = catalog();
   const catalog::TopicPtr deleted = now.FindTopicEvenIfDeleted(name);
   catalog::TopicNeed need{.topics = 1, .names = deleted == nullptr ? size_t{1} : size_t{0}};
-  absl::Status status =
-      catalog::CheckTopicRoom(limits.topics_max, now.counted(), now.names(), need);
+  const size_t ended = now.ended_names(clock->Read().wall_ms);
+  const size_t names = now.names() - std::min(now.names(), ended);
+  absl::Status status = catalog::CheckTopicRoom(limits.topics_max, now.counted(), names, need);
   if (!status.ok() && deleted != nullptr && now.ReservesName(deleted->id)) return absl::OkStatus();
   return status;
 }

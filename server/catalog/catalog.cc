@@ -44,8 +44,8 @@ Catalog::~Catalog() = default;
 
 absl::Status Catalog::Recover(base::Now now) {
   DT_CHECK_EQ(state_.topics(), 0u);
-  now_ = now;
-  absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
+  SetNow(now);
+  absl::Status status = LoadCatalog(options_, store_, &writes_, &state_);
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
     // Without room for one more topic there is no link, and the shards refuse dead letters. The
@@ -99,7 +99,7 @@ void Catalog::OnRecoveryReply() {
 }
 
 void Catalog::Handle(base::Now now, Command command) {
-  now_ = now;
+  SetNow(now);
   std::visit(
       [&]<typename C>(C& alternative) {
         if constexpr (kIsRequest<C>) output_.Open(alternative.tag);
@@ -110,7 +110,7 @@ void Catalog::Handle(base::Now now, Command command) {
 }
 
 void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
-  now_ = now;
+  SetNow(now);
   const bool accepted = outcome == storage::AppendOutcome::kAccepted;
   writes_.Complete(now, sequence, accepted && !failed_);
   if (!accepted) Fail();
@@ -203,6 +203,8 @@ void Catalog::Do(protocol::TopicReply& reply) {
   if (!reply.status.ok()) return Fail();
   // The shard may have accepted a message before it watched the topic.
   if (reply.messages > 0) topics_.Revive(state_.Of(reply.topic));
+  // An older program may have deleted a topic that has a recurrence.
+  if (reply.tag == kRecovery && reply.recurrences > 0) topics_.Revive(state_.Of(reply.topic));
   if (reply.tag == kNoChange) return;
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});

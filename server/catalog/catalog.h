@@ -73,6 +73,11 @@ class Catalog {
   void CheckInvariants() const;
 
  private:
+  void SetNow(base::Now now) {
+    now_ = now;
+    state_.SetNow(now.wall_ms);
+  }
+
   // ---- Commands
   void Do(EnsureTopic& command);
   void Do(CreateTopic& command);

@@ -47,13 +47,16 @@ absl::Status CheckTopicRoom(size_t topics_max, size_t counted, size_t names,
   if (need.topics > 0 && counted + need.topics > topics_max) {
     return LimitError("topics", "TOPIC_LIMIT", topics_max);
   }
-  if (need.names > 0 && names + need.names > 2 * topics_max) {
+  const size_t names_max = (need.names > need.reserved ? 2 : 3) * topics_max;
+  if (need.names > 0 && names + need.names > names_max) {
     const size_t deleted = names - std::min(names, counted);
-    const size_t limit = 2 * topics_max - std::min(2 * topics_max, counted);
+    const size_t limit = names_max - std::min(names_max, counted);
     return MakeError(
         absl::StatusCode::kResourceExhausted,
-        absl::StrCat("too many names of deleted topics, which the server keeps: ", deleted,
-                     ", limit ", limit, "; use one of these names again, or raise topics_max"),
+        absl::StrCat(
+            "too many names of deleted topics, which the server keeps for their retention: ",
+            deleted, ", limit ", limit,
+            "; wait, use one of these names again, or raise topics_max"),
         {.reason = "TOPIC_LIMIT",
          .field = "",
          .metadata = {{"limit", absl::StrCat(limit)}, {"deleted", absl::StrCat(deleted)}},

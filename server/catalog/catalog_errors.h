@@ -21,17 +21,22 @@ absl::Status TopicExistsError(absl::string_view topic);
 struct TopicNeed {
   // Topics that topics_max counts.
   size_t topics = 0;
-  // Names that have no number yet.
+  // Names that have no number yet. `reserved`: those of them for the dead letters of topics that
+  // exist.
   size_t names = 0;
+  size_t reserved = 0;
 
   TopicNeed& operator+=(const TopicNeed& other) {
     topics += other.topics;
     names += other.names;
+    reserved += other.reserved;
     return *this;
   }
 };
 // RESOURCE_EXHAUSTED TOPIC_LIMIT if `topics_max` leaves no room. `counted`: the topics that it
-// counts. `names`: all names, with those of deleted topics; the two together have twice the limit.
+// counts. `names`: all names that have not ended, with those of deleted topics. There may be twice
+// `topics_max` names, so that deleted ones are bounded. Names for dead letters may be as many
+// again, so that deleted topics take no room of them.
 absl::Status CheckTopicRoom(size_t topics_max, size_t counted, size_t names, const TopicNeed& need);
 // RESOURCE_EXHAUSTED TOPIC_LIMIT for a topic that only a subscriber names.
 absl::Status ListenedTopicLimitError(size_t limit);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -51,9 +52,9 @@ bool Everywhere(const Parts& parts, const StoredSubscription& stored) {
 
 class Loader {
  public:
-  Loader(MessageStore* store, uint16_t shards, scheduler::PendingWrites* writes,
+  Loader(const CatalogOptions& options, MessageStore* store, scheduler::PendingWrites* writes,
          CatalogState* state)
-      : store_(store), shards_(shards), writes_(writes), state_(state) {}
+      : options_(options), store_(store), shards_(options.shards), writes_(writes), state_(state) {}
 
   absl::Status Load() {
     if (absl::Status status = LoadNames(); !status.ok()) return status;
@@ -65,9 +66,10 @@ class Loader {
     if (status.ok()) status = LoadOldTopics();
     if (!status.ok()) return status;
     if (own->has_value()) {
-      const auto next = DecodeState(**own);
-      if (!next.ok()) return next.status();
-      state_->SetNextSubscription(*next);
+      const auto stored = DecodeState(**own);
+      if (!stored.ok()) return stored.status();
+      state_->SetNextSubscription(stored->next_subscription);
+      state_->SetLongestRetention(stored->longest_retention_ms);
     }
     if (note->has_value()) {
       status = MendSubscriptions(**note);
@@ -79,6 +81,7 @@ class Loader {
     if (!status.ok()) return status;
     // Revives topics, which then need their links, too.
     if (status = EndDeletions(); !status.ok()) return status;
+    SetEnds();
     if (status = PauseIfRestored(); !status.ok()) return status;
     LinkKnownDeadLetters();
     return absl::OkStatus();
@@ -115,16 +118,20 @@ class Loader {
   TopicEntry* Put(const std::string& name, const StoredTopic& stored) {
     TopicEntry* entry = state_->Find(name);
     // Up to format 3, a topic that an operator created got its number with its first use.
-    if (entry == nullptr) entry = state_->Add(name, /*used=*/true);
+    if (entry == nullptr) entry = state_->Add(name, /*used=*/true, /*take_over=*/false);
     Topic topic = *entry->topic;
-    CatalogState::ApplySettings(stored.settings, &topic);
+    // A deleted topic has none, although old records may.
+    if (stored.phase != TopicPhase::kDeleted) {
+      CatalogState::ApplySettings(stored.settings, &topic);
+    }
     topic.deleted = stored.phase == TopicPhase::kDeleted;
     // The shards will watch the topic, so it needs the flag.
     if (stored.phase != TopicPhase::kLive) {
-      topic.touched = std::make_shared<std::atomic<bool>>(false);
+      topic.touched = std::make_shared<TopicUse>();
     }
     state_->Set(entry, std::move(topic));
     entry->phase = stored.phase;
+    if (stored.free_ms > 0) free_ms_[entry->topic->id] = stored.free_ms;
     return entry;
   }
 
@@ -188,7 +195,7 @@ class Loader {
     if (!greatest.has_value()) return absl::DataLossError("the note of a repair is damaged");
     if (absl::Status status = JoinSubscriptions(/*repaired=*/true); !status.ok()) return status;
     state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));
-    state_->WriteNextSubscription();
+    state_->WriteState();
     storage::Record erase;
     erase.type = storage::RecordType::kUnobject;
     erase.shard = kPartition;
@@ -236,7 +243,7 @@ class Loader {
       if (entry->nameless.has_value() || !entry->subscriptions.empty()) continue;
       entry->nameless = storage::FirstSubscription(entry->topic->id);
     }
-    if (!by_id.empty()) state_->WriteNextSubscription();
+    if (!by_id.empty()) state_->WriteState();
     return absl::OkStatus();
   }
 
@@ -357,6 +364,23 @@ class Loader {
     }
   }
 
+  // Lets the names of deleted topics end. The topics' settings and the options say how long things
+  // with their numbers may be kept; after a loss, or in a directory of an older program, nothing
+  // tells of earlier, longer times.
+  void SetEnds() {
+    const std::vector<TopicEntry*> all = state_->All();
+    uint64_t longest_ms = std::max(options_.tombstone_retention_ms, options_.request_retention_ms);
+    for (const TopicEntry* const entry : all) {
+      longest_ms = std::max(longest_ms, entry->topic->settings.tombstone_retention_ms.value_or(0));
+    }
+    state_->NoteRetention(longest_ms);
+    for (TopicEntry* const entry : all) {
+      if (entry->phase != TopicPhase::kDeleted) continue;
+      const auto stored = free_ms_.find(entry->topic->id);
+      state_->SetEnd(entry, stored != free_ms_.end() ? stored->second : state_->EndOfName());
+    }
+  }
+
   absl::StatusOr<bool> HasMessages(TopicId topic) {
     for (uint16_t shard = 0; shard < shards_; ++shard) {
       std::vector<storage::BucketCount> counts;
@@ -393,19 +417,22 @@ class Loader {
     return absl::OkStatus();
   }
 
+  const CatalogOptions& options_;
   MessageStore* const store_;
   const uint16_t shards_;
   scheduler::PendingWrites* const writes_;
   CatalogState* const state_;
+  // When the names of deleted topics may end, as stored.
+  absl::flat_hash_map<TopicId, uint64_t> free_ms_;
 };
 
 }  // namespace
 
-absl::Status LoadCatalog(MessageStore* store, uint16_t shards, scheduler::PendingWrites* writes,
-                         CatalogState* state) {
+absl::Status LoadCatalog(const CatalogOptions& options, MessageStore* store,
+                         scheduler::PendingWrites* writes, CatalogState* state) {
   DT_CHECK(store != nullptr && writes != nullptr && state != nullptr);
   DT_CHECK_EQ(state->topics(), 0u);
-  return Loader(store, shards, writes, state).Load();
+  return Loader(options, store, writes, state).Load();
 }
 
 }  // namespace duetime::catalog

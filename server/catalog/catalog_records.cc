@@ -30,6 +30,7 @@ std::string Serialize(const Record& record) {
 std::string EncodeTopic(const StoredTopic& topic) {
   internal::TopicRecord record;
   record.set_state(static_cast<internal::TopicRecord::State>(topic.phase));
+  record.set_free_ms(topic.free_ms);
   internal::TopicSettingsRecord* const to = record.mutable_settings();
   const TopicSettings& from = topic.settings;
   to->set_max_pending(from.max_pending);
@@ -58,6 +59,7 @@ absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
   }
   StoredTopic topic;
   topic.phase = static_cast<TopicPhase>(record.state());
+  topic.free_ms = record.free_ms();
   TopicSettings& to = topic.settings;
   to.max_pending = from.max_pending();
   to.max_payload_bytes = from.max_payload_bytes();
@@ -104,16 +106,18 @@ absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes) {
   return subscription;
 }
 
-std::string EncodeState(uint32_t next_subscription) {
+std::string EncodeState(const StoredState& state) {
   internal::CatalogRecord record;
-  record.set_next_subscription(next_subscription);
+  record.set_next_subscription(state.next_subscription);
+  record.set_longest_retention_ms(state.longest_retention_ms);
   return Serialize(record);
 }
 
-absl::StatusOr<uint32_t> DecodeState(absl::string_view bytes) {
+absl::StatusOr<StoredState> DecodeState(absl::string_view bytes) {
   internal::CatalogRecord record;
   if (!Parse(bytes, &record)) return DamagedError();
-  return record.next_subscription();
+  return StoredState{.next_subscription = record.next_subscription(),
+                     .longest_retention_ms = record.longest_retention_ms()};
 }
 
 }  // namespace duetime::catalog

@@ -26,6 +26,7 @@ enum class SubscriptionPhase : uint8_t { kLive = 0, kCreating = 1, kUpdating = 2
 struct StoredTopic {
   TopicPhase phase = TopicPhase::kLive;
   TopicSettings settings;
+  uint64_t free_ms = 0;
 
   friend bool operator==(const StoredTopic&, const StoredTopic&) = default;
 };
@@ -42,12 +43,19 @@ struct StoredSubscription {
   friend bool operator==(const StoredSubscription&, const StoredSubscription&) = default;
 };
 
+struct StoredState {
+  uint32_t next_subscription = 0;
+  uint64_t longest_retention_ms = 0;
+
+  friend bool operator==(const StoredState&, const StoredState&) = default;
+};
+
 std::string EncodeTopic(const StoredTopic& topic);
 std::string EncodeSubscription(const StoredSubscription& subscription);
-std::string EncodeState(uint32_t next_subscription);
+std::string EncodeState(const StoredState& state);
 // DATA_LOSS for bytes that no encoder wrote.
 absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes);
 absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes);
-absl::StatusOr<uint32_t> DecodeState(absl::string_view bytes);
+absl::StatusOr<StoredState> DecodeState(absl::string_view bytes);
 
 }  // namespace duetime::catalog

@@ -56,15 +56,19 @@ std::vector<TopicEntry*> CatalogState::All() {
   return all;
 }
 
-TopicNeed CatalogState::NeedOf(const TopicEntry* entry) const {
-  if (entry == nullptr) return {.topics = 1, .names = 1};
-  return {.topics = Counts(*entry->topic) ? size_t{0} : size_t{1}, .names = 0};
+TopicNeed CatalogState::NeedOf(const TopicEntry* entry, bool reserve) const {
+  if (entry == nullptr) return {.topics = 1, .names = 1, .reserved = reserve ? size_t{1} : 0};
+  return {.topics = Counts(*entry->topic) ? size_t{0} : size_t{1}};
 }
 
 absl::Status CatalogState::CheckRoom(bool listened, const TopicNeed& need) const {
   const size_t listened_max = options_.topics_max / 10 + 1;
   if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);
-  return CheckTopicRoom(options_.topics_max, counted_, by_id_.size(), need);
+  size_t names = by_id_.size();
+  // Only with so many names does it matter how many have ended.
+  const size_t more = names + need.names - std::min(names + need.names, 2 * options_.topics_max);
+  if (more > 0) names -= snapshot_.ended_names(now_ms_, more);
+  return CheckTopicRoom(options_.topics_max, counted_, names, need);
 }
 
 TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
@@ -84,9 +88,10 @@ TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
   return entry;
 }
 
-TopicEntry* CatalogState::Add(absl::string_view name, bool used) {
+TopicEntry* CatalogState::Add(absl::string_view name, bool used, bool take_over) {
   DT_CHECK(Find(name) == nullptr);
-  TopicEntry* const entry = Load(TopicId{next_topic_}, name);
+  TopicEntry* entry = take_over ? TakeOver(name) : nullptr;
+  if (entry == nullptr) entry = Load(TopicId{next_topic_}, name);
   Topic topic = *entry->topic;
   topic.used = used;
   Set(entry, std::move(topic));
@@ -98,8 +103,39 @@ TopicEntry* CatalogState::Add(absl::string_view name, bool used) {
   return entry;
 }
 
+TopicEntry* CatalogState::TakeOver(absl::string_view name) {
+  TopicEntry* entry = nullptr;
+  snapshot_.ends_.VisitFrom(NameEnd{}, [&](const NameEnd& end) {
+    if (end.free_ms > now_ms_) return false;
+    // A message may have come that the catalog has not heard of yet. It revives the topic.
+    TopicEntry* const next = Of(end.topic);
+    if (next->topic->touched->End()) entry = next;
+    return entry == nullptr;
+  });
+  if (entry == nullptr) return nullptr;
+  DT_CHECK(entry->subscriptions.empty() && entry->nameless.has_value());
+  // Otherwise the next start would find the old name without a number.
+  EraseObject(ObjectKind::kTopicSettings, std::string(entry->topic->name()), Durability::kSynced);
+  DT_CHECK_EQ(by_name_.erase(entry->topic->name()), 1u);
+  Topic topic = *entry->topic;
+  topic.name_text = std::make_shared<const std::string>(name);
+  topic.deleted = false;
+  // The shards still watch the number.
+  topic.touched = std::make_shared<TopicUse>();
+  entry->phase = TopicPhase::kLive;
+  Replace(entry, std::move(topic));
+  DT_CHECK(by_name_.emplace(entry->topic->name(), entry).second);
+  DT_CHECK(entry->topic->settings == TopicSettings{} && entry->topic->dead_letters == TopicId{});
+  return entry;
+}
+
 void CatalogState::Set(TopicEntry* entry, Topic topic) {
-  DT_CHECK(topic.id == entry->topic->id && topic.name_text == entry->topic->name_text);
+  DT_CHECK(topic.name_text == entry->topic->name_text);
+  Replace(entry, std::move(topic));
+}
+
+void CatalogState::Replace(TopicEntry* entry, Topic topic) {
+  DT_CHECK(topic.id == entry->topic->id);
   const TopicPtr before =
       std::exchange(entry->topic, std::make_shared<const Topic>(std::move(topic)));
   const Topic& after = *entry->topic;
@@ -108,8 +144,41 @@ void CatalogState::Set(TopicEntry* entry, Topic topic) {
   if (Counts(*before)) --counted_;
   if (Counts(after)) ++counted_;
   // A link of a deleted topic reserves nothing.
-  if (!before->deleted) RemoveLink(before->dead_letters);
-  if (!after.deleted) AddLink(after.dead_letters);
+  const TopicId old_link = before->deleted ? TopicId{} : before->dead_letters;
+  const TopicId new_link = after.deleted ? TopicId{} : after.dead_letters;
+  if (old_link != new_link) {
+    RemoveLink(old_link);
+    AddLink(new_link);
+  }
+  if (!after.deleted) entry->free_ms = 0;
+  FollowEnd(entry);
+}
+
+// ---- The ends of names -------------------------------------------------------------------------
+
+void CatalogState::SetEnd(TopicEntry* entry, uint64_t free_ms) {
+  DT_CHECK(entry->topic->deleted && entry->phase == TopicPhase::kDeleted);
+  DT_CHECK_GT(free_ms, 0u);
+  entry->free_ms = free_ms;
+  FollowEnd(entry);
+}
+
+void CatalogState::FollowEnd(TopicEntry* entry) {
+  const TopicId id = entry->topic->id;
+  const bool ends = entry->topic->deleted && entry->phase == TopicPhase::kDeleted &&
+                    entry->free_ms > 0 && !Counts(*entry->topic);
+  const auto wanted = ends ? std::optional(entry->free_ms) : std::nullopt;
+  if (wanted == entry->listed_ms) return;
+  if (entry->listed_ms.has_value()) snapshot_.ends_.Erase(NameEnd{*entry->listed_ms, id});
+  if (wanted.has_value()) snapshot_.ends_.Set(NameEnd{*wanted, id});
+  entry->listed_ms = wanted;
+  snapshot_changed_ = true;
+}
+
+void CatalogState::NoteRetention(uint64_t retention_ms) {
+  if (retention_ms <= longest_retention_ms_) return;
+  longest_retention_ms_ = retention_ms;
+  WriteState();
 }
 
 bool CatalogState::IsDeleted(TopicId id) const {
@@ -119,7 +188,9 @@ bool CatalogState::IsDeleted(TopicId id) const {
 
 void CatalogState::AddLink(TopicId to) {
   if (to == TopicId{}) return;
-  if (++links_[static_cast<uint32_t>(to)] == 1 && IsDeleted(to)) ++counted_;
+  if (++links_[static_cast<uint32_t>(to)] > 1 || !IsDeleted(to)) return;
+  ++counted_;
+  FollowEnd(Of(to));
 }
 
 void CatalogState::RemoveLink(TopicId to) {
@@ -128,7 +199,12 @@ void CatalogState::RemoveLink(TopicId to) {
   DT_CHECK(found != links_.end());
   if (--found->second > 0) return;
   links_.erase(found);
-  if (IsDeleted(to)) --counted_;
+  if (!IsDeleted(to)) return;
+  --counted_;
+  // A shard may make one more dead letter before it hears of the change.
+  TopicEntry* const entry = Of(to);
+  if (entry->free_ms > 0) entry->free_ms = std::max(entry->free_ms, now_ms_ + kNameSlackMs);
+  FollowEnd(entry);
 }
 
 void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
@@ -142,9 +218,11 @@ void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
   }
 }
 
-void CatalogState::Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings) {
-  WriteObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()),
-              EncodeTopic({.phase = phase, .settings = settings}), Durability::kSynced);
+void CatalogState::Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings,
+                         uint64_t free_ms) {
+  const StoredTopic stored = {.phase = phase, .settings = settings, .free_ms = free_ms};
+  WriteObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()), EncodeTopic(stored),
+              Durability::kSynced);
 }
 
 void CatalogState::WriteDefaults(const TopicEntry& entry) {
@@ -190,7 +268,7 @@ SubscriptionId CatalogState::NextSubscription(TopicEntry* entry) {
   } else {
     id = SubscriptionId{next_subscription_++};
   }
-  WriteNextSubscription();
+  WriteState();
   return id;
 }
 
@@ -215,8 +293,10 @@ void CatalogState::EraseSubscription(TopicEntry* entry, const std::string& name)
   entry->subscriptions.erase(found);
 }
 
-void CatalogState::WriteNextSubscription() {
-  WriteObject(ObjectKind::kCatalog, std::string(kStateName), EncodeState(next_subscription_),
+void CatalogState::WriteState() {
+  const StoredState state = {.next_subscription = next_subscription_,
+                             .longest_retention_ms = longest_retention_ms_};
+  WriteObject(ObjectKind::kCatalog, std::string(kStateName), EncodeState(state),
               Durability::kSynced);
 }
 
@@ -241,6 +321,10 @@ void CatalogState::Publish(const TopicPtr& topic) {
   const TopicSettings& settings = topic->settings;
   if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
   if (topic->pace != nullptr) topic->pace->Set(settings.rate_per_s, settings.burst);
+  // The number has another name now.
+  if (before != nullptr && before->name() != topic->name()) {
+    snapshot_.topics_by_name_.Erase(before->name());
+  }
   snapshot_.topics_by_name_.Set(topic);
   snapshot_.topics_by_id_.Set(topic);
   snapshot_changed_ = true;
@@ -273,6 +357,7 @@ std::shared_ptr<const Snapshot> CatalogState::TakeSnapshot() {
   shared->deleted_topics_ = snapshot_.deleted_topics_;
   shared->counted_topics_ = counted_;
   shared->topics_by_name_ = snapshot_.topics_by_name_.Share();
+  shared->ends_ = snapshot_.ends_.Share();
   shared->topics_by_id_ = snapshot_.topics_by_id_.Share();
   shared->subscriptions_by_name_ = snapshot_.subscriptions_by_name_.Share();
   shared->subscriptions_by_id_ = snapshot_.subscriptions_by_id_.Share();
@@ -281,6 +366,8 @@ std::shared_ptr<const Snapshot> CatalogState::TakeSnapshot() {
 
 void CatalogState::CheckInvariants() const {
   DT_CHECK_EQ(by_id_.size(), by_name_.size());
+  snapshot_.ends_.CheckInvariants();
+  size_t ends = 0;
   snapshot_.topics_by_name_.CheckInvariants();
   snapshot_.topics_by_id_.CheckInvariants();
   snapshot_.subscriptions_by_name_.CheckInvariants();
@@ -295,7 +382,13 @@ void CatalogState::CheckInvariants() const {
   };
   for (const auto& [id, entry] : by_id_) {
     DT_CHECK_EQ(static_cast<uint32_t>(entry->topic->id), id);
-    DT_CHECK(by_name_.contains(entry->topic->name()));
+    DT_CHECK(by_name_.at(entry->topic->name()) == entry.get());
+    if (entry->listed_ms.has_value()) {
+      ++ends;
+      DT_CHECK(entry->topic->deleted && entry->phase == TopicPhase::kDeleted);
+      DT_CHECK(!Counts(*entry->topic) && entry->subscriptions.empty());
+      DT_CHECK(snapshot_.ends_.Find(NameEnd{*entry->listed_ms, entry->topic->id}) != nullptr);
+    }
     DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
     if (Listened(*entry->topic)) ++listened;
     if (Counts(*entry->topic)) ++counted;
@@ -308,6 +401,7 @@ void CatalogState::CheckInvariants() const {
   }
   DT_CHECK_EQ(listened, listened_);
   DT_CHECK_EQ(counted, counted_);
+  DT_CHECK_EQ(ends, snapshot_.ends_.size());
   DT_CHECK(links == links_);
 }
 

@@ -3,6 +3,7 @@
 // CatalogState: the decided topics and subscriptions, and the snapshot of the committed ones.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,9 +22,14 @@
 #include "server/catalog/snapshot.h"
 #include "server/catalog/topic.h"
 #include "server/scheduler/pending_writes.h"
+#include "storage/time_units.h"
 #include "storage/types.h"
 
 namespace duetime::catalog {
+
+// A name ends at least this long after everything on disk that names its number: the clocks of two
+// members of a cell differ, and a call or a shard may still hold the number.
+inline constexpr uint64_t kNameSlackMs = storage::kHourMs;
 
 // A subscription in its decided state. A topic has a nameless subscription until a client names
 // one, and again after its last subscription is deleted.
@@ -42,6 +48,10 @@ struct TopicEntry {
   std::map<std::string, SubscriptionEntry, std::less<>> subscriptions;
   // The number for the next subscription, if the topic has a nameless one.
   std::optional<storage::SubscriptionId> nameless;
+  // With a committed deletion: from then on, a new topic may take the number over. Else 0.
+  uint64_t free_ms = 0;
+  // The time under which the snapshot lists the end of the name.
+  std::optional<uint64_t> listed_ms;
 };
 
 // Two views of the same tables. The entries hold the decided state: a command decides from them,
@@ -49,16 +59,21 @@ struct TopicEntry {
 // the commit of a batch, its continuations publish the new versions. The caller changes an entry
 // and writes its record in one step, so that the records always give the same state as the entries.
 //
-// Guarantees: a topic's name and its number belong to each other for ever; no two subscriptions get
-// the same new number. Thread safety: confined to the catalog's thread.
+// Guarantees: a topic keeps its number; a number gets another name only after EndOfName() of a
+// deleted topic, when nothing else names the number; no two subscriptions get the same new number.
+// Thread safety: confined to the catalog's thread.
 class CatalogState {
  public:
   // REQUIRES: `writes` outlives it.
   CatalogState(const CatalogOptions& options, scheduler::PendingWrites* writes);
 
+  // The time of the present command.
+  void SetNow(uint64_t now_ms) { now_ms_ = now_ms; }
+  uint64_t now_ms() const { return now_ms_; }
+
   // ---- Topics
 
-  // Null if there never was a topic of this name.
+  // Null if no topic has this name.
   TopicEntry* Find(absl::string_view name);
   bool Contains(storage::TopicId id) const { return by_id_.contains(static_cast<uint32_t>(id)); }
   // REQUIRES: the number is known.
@@ -67,13 +82,16 @@ class CatalogState {
   // Returns all entries in the order of their names. For the start.
   std::vector<TopicEntry*> All();
 
-  // What it takes to make this topic live, or to reserve its name. Null: a new name.
-  TopicNeed NeedOf(const TopicEntry* entry) const;
+  // What it takes to make this topic live, or to reserve its name. Null: a new name. `reserve`: it
+  // is for the dead letters of a topic that exists.
+  TopicNeed NeedOf(const TopicEntry* entry, bool reserve = false) const;
   // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room. `listened`: only a subscriber names the
   // first topic; such topics may take a tenth of topics_max.
   absl::Status CheckRoom(bool listened, const TopicNeed& need) const;
-  // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
-  TopicEntry* Add(absl::string_view name, bool used);
+  // Adds a topic and writes its name. With `take_over`, the topic takes over the number of the
+  // deleted topic whose name has ended first. Otherwise, and if no name has ended, it gets the next
+  // number. REQUIRES: the name is new.
+  TopicEntry* Add(absl::string_view name, bool used, bool take_over = true);
   // Adds a topic that the store holds. REQUIRES: its number and its name are new.
   TopicEntry* Load(storage::TopicId id, absl::string_view name);
   // Replaces the decided version.
@@ -82,9 +100,24 @@ class CatalogState {
   // shards share them. Publish sets their limits.
   static void ApplySettings(const TopicSettings& settings, Topic* topic);
   // Writes the topic's record with this phase and these settings.
-  void Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings);
+  void Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings,
+             uint64_t free_ms = 0);
   // Removes the topic's record, because a live topic with default settings needs none.
   void WriteDefaults(const TopicEntry& entry);
+
+  // ---- The ends of names
+
+  // When the name of a topic that is deleted now may end. Until then, something on disk may name
+  // its number: a tombstone, a request id, an ended operation.
+  uint64_t EndOfName() const { return now_ms_ + longest_retention_ms_ + kNameSlackMs; }
+  // Lets the name of a deleted topic end at `free_ms`. REQUIRES: its record is committed, or no
+  // message ever had its number.
+  void SetEnd(TopicEntry* entry, uint64_t free_ms);
+  // Notes that something with a topic's number may be kept for this time. Writes the longest one.
+  void NoteRetention(uint64_t retention_ms);
+  void SetLongestRetention(uint64_t retention_ms) {
+    longest_retention_ms_ = std::max(longest_retention_ms_, retention_ms);
+  }
 
   // ---- Subscriptions
 
@@ -101,7 +134,8 @@ class CatalogState {
       next_subscription_ = greatest + 1;
     }
   }
-  void WriteNextSubscription();
+  // Writes the number of the next subscription, and the longest retention.
+  void WriteState();
   uint64_t NextIncarnation() { return ++last_incarnation_; }
   // Adds the subscription, or replaces the one of its name.
   void SetSubscription(TopicEntry* entry, SubscriptionEntry subscription);
@@ -139,6 +173,12 @@ class CatalogState {
   bool Counts(const Topic& topic) const {
     return !topic.deleted || links_.contains(static_cast<uint32_t>(topic.id));
   }
+  // Replaces the decided version, also by one with another name.
+  void Replace(TopicEntry* entry, Topic topic);
+  // Gives the number whose name has ended first to the new name. Null: no name has ended.
+  TopicEntry* TakeOver(absl::string_view name);
+  // Lists the end of the entry's name in the snapshot, or removes it.
+  void FollowEnd(TopicEntry* entry);
   void AddLink(storage::TopicId to);
   void RemoveLink(storage::TopicId to);
   bool IsDeleted(storage::TopicId id) const;
@@ -157,6 +197,9 @@ class CatalogState {
   // From 2^31, because lower numbers belong to the first subscriptions of topics. 0: all are used.
   uint32_t next_subscription_ = storage::kSecondSubscription;
   uint64_t last_incarnation_ = 0;
+  uint64_t now_ms_ = 0;
+  // Ended operations are kept a day.
+  uint64_t longest_retention_ms_ = storage::kDayMs;
   Snapshot snapshot_;
   bool snapshot_changed_ = false;
 };

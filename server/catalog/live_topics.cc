@@ -2,7 +2,6 @@
 #include "server/catalog/live_topics.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -87,6 +86,7 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   topic.used = true;
   state_->Set(entry, std::move(topic));
   state_->Write(*entry, TopicPhase::kLive, settings);
+  state_->NoteRetention(settings.tombstone_retention_ms.value_or(0));
   // Without room for the default dead-letter topic there is no link, and the shards refuse dead
   // letters. The next start, and a client's dead-letter settlement, try again.
   const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
@@ -101,11 +101,13 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
 
 // ---- For all changes ---------------------------------------------------------------------------
 
-absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, TopicEntry** entry) {
+absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, TopicEntry** entry,
+                             bool dead_letters) {
   *entry = state_->Find(name);
   if (*entry == nullptr) {
     if (!create) return TopicNotFoundError(name);
-    absl::Status status = state_->CheckRoom(/*listened=*/!used, state_->NeedOf(nullptr));
+    absl::Status status =
+        state_->CheckRoom(/*listened=*/!used, state_->NeedOf(nullptr, dead_letters));
     if (!status.ok()) return status;
     *entry = state_->Add(name, used);
     state_->PublishLater((*entry)->topic);
@@ -143,6 +145,9 @@ void LiveTopics::Revive(TopicEntry* entry) {
     state_->WriteDefaults(*entry);
   }
   state_->PublishLater(entry->topic);
+  // A message may be there that expires into the dead-letter topic.
+  if (state_->Find(DeadLettersName(*entry->topic)) == nullptr) return;
+  static_cast<void>(LinkDeadLetters(entry, /*needed=*/false));
 }
 
 absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
@@ -153,14 +158,14 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
   if (dead_letters.has_value()) {
     if (dead_letters->empty()) return NoDeadLetterTopicError(name);
     if (absl::Status status = CheckNoCycle(name, *dead_letters); !status.ok()) return status;
-    need += state_->NeedOf(state_->Find(*dead_letters));
+    need += state_->NeedOf(state_->Find(*dead_letters), /*reserve=*/true);
   }
   return state_->CheckRoom(!used && (entry == nullptr || !entry->topic->used), need);
 }
 
 absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, TopicNeed need) {
   const std::string& name = settings.dead_letter_topic;
-  if (!name.empty()) need += state_->NeedOf(state_->Find(name));
+  if (!name.empty()) need += state_->NeedOf(state_->Find(name), /*reserve=*/true);
   return state_->CheckRoom(/*listened=*/false, need);
 }
 
@@ -212,15 +217,19 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   if (*entry != nullptr && !(*entry)->topic->deleted) {
     return Use(name, /*used=*/true, /*create=*/false, entry);
   }
-  absl::Status status = state_->CheckRoom(/*listened=*/false, state_->NeedOf(*entry));
+  absl::Status status =
+      state_->CheckRoom(/*listened=*/false, state_->NeedOf(*entry, /*reserve=*/true));
   if (!status.ok() || *entry != nullptr) return status;
   *entry = state_->Add(name, /*used=*/true);
   Topic topic = *(*entry)->topic;
   topic.deleted = true;
-  topic.touched = std::make_shared<std::atomic<bool>>(false);
+  topic.touched = std::make_shared<TopicUse>();
   state_->Set(*entry, std::move(topic));
   (*entry)->phase = TopicPhase::kDeleted;
-  state_->Write(**entry, TopicPhase::kDeleted, {});
+  // Nothing names the number yet. While a link does, the name does not end.
+  const uint64_t free_ms = state_->now_ms();
+  state_->Write(**entry, TopicPhase::kDeleted, {}, free_ms);
+  state_->SetEnd(*entry, free_ms);
   output_->Then([this, entry = *entry, reserved = (*entry)->topic] {
     state_->Publish(reserved);
     // A watch leaves last, and would overtake the commands of a change that came since.
@@ -238,7 +247,8 @@ absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry, bool needed) {
     status = CheckNoCycle(entry->topic->name(), name);
   }
   if (status.ok()) {
-    status = needed ? Use(name, /*used=*/true, /*create=*/true, &target) : Reserve(name, &target);
+    status = needed ? Use(name, /*used=*/true, /*create=*/true, &target, /*dead_letters=*/true)
+                    : Reserve(name, &target);
   }
   if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
   Topic topic = *entry->topic;

@@ -38,8 +38,12 @@ class LiveTopics {
 
   // Finds the live topic of this name. With `create`, creates or revives the topic if necessary.
   // `used`: a message, a recurrence or an operator names the topic, not only a subscriber.
-  absl::Status Use(absl::string_view name, bool used, bool create, TopicEntry** entry);
+  // `dead_letters`: the topic is for the dead letters of one that exists.
+  absl::Status Use(absl::string_view name, bool used, bool create, TopicEntry** entry,
+                   bool dead_letters = false);
   // Makes a deleted topic live again, or notes in its running deletion that the topic is in use.
+  // Its deletion took the link to its dead-letter topic; if that topic has a number, links it
+  // again.
   void Revive(TopicEntry* entry);
   // Returns the error that creating topic `name` and its dead-letter topic would return. A caller
   // that checks first creates neither topic when it refuses. `dead_letters`: the name, empty if it

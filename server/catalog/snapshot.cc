@@ -47,6 +47,16 @@ absl::string_view Snapshot::TopicName(storage::TopicId id) const {
   return found == nullptr ? absl::string_view() : (*found)->name();
 }
 
+size_t Snapshot::ended_names(uint64_t now_ms, size_t limit) const {
+  size_t ended = 0;
+  ends_.VisitFrom(NameEnd{}, [&](const NameEnd& end) {
+    if (ended == limit || end.free_ms > now_ms) return false;
+    ++ended;
+    return true;
+  });
+  return ended;
+}
+
 std::vector<TopicPtr> Snapshot::ListTopics(absl::string_view prefix, absl::string_view after,
                                            size_t limit) const {
   std::vector<TopicPtr> list;

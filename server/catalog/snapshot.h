@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +23,14 @@
 
 namespace duetime::catalog {
 
+// A deleted topic whose number a new topic may take over, from this time on.
+struct NameEnd {
+  uint64_t free_ms = 0;
+  storage::TopicId topic{};
+
+  friend auto operator<=>(const NameEnd&, const NameEnd&) = default;
+};
+
 // One version of all topics and subscriptions. Immutable; any thread may read it. Look-ups take no
 // lock.
 class Snapshot {
@@ -29,13 +39,12 @@ class Snapshot {
 
   // Null if there is no topic of this name, or if it is deleted.
   TopicPtr FindTopic(absl::string_view name) const;
-  // Null if there never was a topic of this name. A deleted topic may still have messages and
-  // tombstones.
+  // Null if no topic has this name. A deleted topic may still have messages and tombstones.
   TopicPtr FindTopicEvenIfDeleted(absl::string_view name) const;
   TopicPtr TopicOf(storage::TopicId id) const;
   // True if the topic's dead-letter topic exists and the shards know it.
   bool LinksDeadLetters(const Topic& topic) const;
-  // Empty if the topic is unknown. The view stays valid as long as the catalog.
+  // Empty if the topic is unknown. The view is valid as long as the snapshot.
   absl::string_view TopicName(storage::TopicId id) const;
   // Returns the first `limit` topics whose names begin with `prefix` and are greater than `after`,
   // in byte order, without deleted topics.
@@ -49,7 +58,13 @@ class Snapshot {
   // The topics that topics_max counts: those that exist, and names that are reserved for dead
   // letters. May be ahead of the other numbers by changes that are not committed.
   size_t counted() const { return counted_topics_; }
-  size_t deleted_names() const { return names() - std::min(names(), counted()); }
+  // The names of deleted topics that have ended at `now_ms`, at most `limit`: new topics take these
+  // numbers over. Cost: O(result).
+  size_t ended_names(uint64_t now_ms, size_t limit = std::numeric_limits<size_t>::max()) const;
+  // The names of deleted topics that have not ended.
+  size_t deleted_names(uint64_t now_ms) const {
+    return names() - std::min(names(), counted() + ended_names(now_ms));
+  }
   // True if the topic is the dead-letter topic of a topic or subscription that exists. Cost:
   // O(topics and subscriptions).
   bool ReservesName(storage::TopicId id) const;
@@ -83,6 +98,9 @@ class Snapshot {
       return {of->topic, of->name};
     }
   };
+  struct OfItself {
+    NameEnd operator()(const NameEnd& end) const { return end; }
+  };
   struct IdOfSubscription {
     storage::SubscriptionId operator()(const SubscriptionPtr& of) const { return of->id; }
   };
@@ -92,6 +110,8 @@ class Snapshot {
   SortedBlocks<TopicPtr, IdOfTopic> topics_by_id_;
   SortedBlocks<SubscriptionPtr, NameOfSubscription> subscriptions_by_name_;
   SortedBlocks<SubscriptionPtr, IdOfSubscription> subscriptions_by_id_;
+  // May be ahead of the topics by changes that are not committed.
+  SortedBlocks<NameEnd, OfItself> ends_;
   size_t deleted_topics_ = 0;
   size_t counted_topics_ = 0;
 };

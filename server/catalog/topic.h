@@ -49,15 +49,39 @@ struct TopicSettings {
   friend bool operator==(const TopicSettings&, const TopicSettings&) = default;
 };
 
+// Whether a deleted topic is in use again, or its name has ended. All versions of a topic since its
+// deletion began share one object. Thread-safe. Guarantee: at most one of Use and End ever returns
+// true.
+class TopicUse {
+ public:
+  // A shard accepts a message of the topic. False: the name has ended, and the number belongs to
+  // another topic.
+  bool Use() { return Become(State::kUsed); }
+  // Ends the name. False: the topic is in use again.
+  bool End() { return Become(State::kEnded); }
+  bool used() const { return state_.load() == State::kUsed; }
+
+ private:
+  enum class State : uint8_t { kUnused, kUsed, kEnded };
+
+  bool Become(State wanted) {
+    State now = State::kUnused;
+    return state_.compare_exchange_strong(now, wanted) || now == wanted;
+  }
+
+  std::atomic<State> state_{State::kUnused};
+};
+
 // One version of a topic. Immutable; a change publishes a new version. The shards share the objects
 // behind `quota`, `pace` and `touched`, which do change.
 struct Topic {
   storage::TopicId id{};
-  // All versions of a topic share the name, so views of it stay valid as long as the catalog.
+  // All versions of a topic share the name. A view of the name is valid as long as one of them: the
+  // number can get another name.
   std::shared_ptr<const std::string> name_text;
   TopicSettings settings;
-  // The topic was deleted. Its number stays, because tombstones refer to it. A new message makes
-  // the topic visible again before this flag changes, so readers must call exists().
+  // The topic was deleted. Tombstones refer to its number. A new message makes the topic visible
+  // again before this flag changes, so readers must call exists().
   bool deleted = false;
   // A message, a recurrence or an operator named the topic, not only a subscriber.
   bool used = false;
@@ -67,13 +91,13 @@ struct Topic {
   std::shared_ptr<protocol::TopicQuota> quota;
   // Null if the topic never had a rate.
   std::shared_ptr<protocol::TopicPace> pace;
-  // Set when a deletion begins, else null. When a shard accepts a message of the topic, the shard's
-  // thread sets the flag before the client gets its answer, so that a topic with a message is never
-  // hidden.
-  std::shared_ptr<std::atomic<bool>> touched;
+  // Not null since a deletion began, while shards watch the number. When a shard accepts a message
+  // of the topic, the shard's thread calls Use() before the client gets its answer, so that a topic
+  // with a message is never hidden.
+  std::shared_ptr<TopicUse> touched;
 
   absl::string_view name() const { return *name_text; }
-  bool exists() const { return !deleted || (touched != nullptr && touched->load()); }
+  bool exists() const { return !deleted || (touched != nullptr && touched->used()); }
 };
 using TopicPtr = std::shared_ptr<const Topic>;
 

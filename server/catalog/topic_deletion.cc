@@ -27,7 +27,7 @@ void TopicDeletion::Begin(const DeleteTopic& command) {
   Change* const change = changes_->Begin(entry->topic->id, command.tag);
   change->deletes_topic = true;
   Topic topic = *entry->topic;
-  topic.touched = std::make_shared<std::atomic<bool>>(false);
+  topic.touched = std::make_shared<TopicUse>();
   state_->Set(entry, std::move(topic));
   output_->Then([this, change, watched = entry->topic] {
     state_->Publish(watched);
@@ -77,7 +77,7 @@ void TopicDeletion::OnCounted(TopicEntry* entry, Change* change) {
 void TopicDeletion::OnMarked(TopicEntry* entry, Change* change) {
   DT_CHECK(entry->phase == TopicPhase::kDeleting);
   // A shard's thread sets the flag before it posts TopicUsed, so the flag may be ahead of `used`.
-  if (!change->used && !entry->topic->touched->load()) return Hide(entry, change);
+  if (!change->used && !entry->topic->touched->used()) return Hide(entry, change);
   entry->phase = TopicPhase::kLive;
   state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
   output_->Then([this, entry, change] {
@@ -105,15 +105,19 @@ void TopicDeletion::ForgetNextSubscription(TopicEntry* entry, Change* change) {
 
 void TopicDeletion::End(TopicEntry* entry, Change* change) {
   DT_CHECK(entry->subscriptions.empty() && entry->phase == TopicPhase::kDeleting);
+  const uint64_t free_ms = state_->EndOfName();
   if (change->used) {
     entry->phase = TopicPhase::kLive;
     state_->WriteDefaults(*entry);
   } else {
     entry->phase = TopicPhase::kDeleted;
-    state_->Write(*entry, TopicPhase::kDeleted, {});
+    state_->Write(*entry, TopicPhase::kDeleted, {}, free_ms);
   }
   change->step = Step::kWriting;
-  output_->Then([this, entry] { finish_(entry, absl::OkStatus()); });
+  output_->Then([this, entry, free_ms] {
+    if (entry->phase == TopicPhase::kDeleted) state_->SetEnd(entry, free_ms);
+    finish_(entry, absl::OkStatus());
+  });
 }
 
 }  // namespace duetime::catalog

@@ -249,8 +249,8 @@ std::vector<Knob> RequestKnobs() {
              [](auto& c) { return &c.server.limits.batch_bytes_max; }),
       Number("topics_max", kRequests, Unit::kCount, {1, 10'000'000},
              "Maximum number of topics, with the names that are reserved for dead letters. As many "
-             "names of deleted topics may stay besides. Each topic and each name of a deleted one "
-             "costs memory.",
+             "names of deleted topics may stay besides, until their retention has passed. Each "
+             "topic and each name of a deleted one costs memory.",
              [](auto& c) { return &c.node.catalog.topics_max; }),
       Number("subscriptions_max", kRequests, Unit::kCount, {1, 100'000},
              "Maximum number of subscriptions of a topic. Each subscription costs memory, and one "

@@ -87,7 +87,8 @@ void RegisterCalls(const Measured& from, Registry* registry) {
                   "Topics, and names reserved for dead letters; the limit is topics_max.", from.api,
                   &api::Server::topics);
   registry->Gauge("duetime_deleted_topics",
-                  "Names of deleted topics; with duetime_topics, the limit is twice topics_max.",
+                  "Names of deleted topics that are kept for their retention; with duetime_topics, the limit "
+"is twice topics_max.",
                   from.api, &api::Server::deleted_topics);
   registry->Gauge("duetime_subscriptions",
                   "Named subscriptions of all topics; the limit per topic is subscriptions_max.",

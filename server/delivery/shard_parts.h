@@ -15,6 +15,7 @@
 namespace duetime::delivery {
 
 class OccurrenceSink;
+class TopicNames;
 
 // The objects that the parts of a shard share. All objects outlive the parts, except `limits`,
 // which only the constructors read.
@@ -28,6 +29,7 @@ struct ShardParts {
   OccurrenceSink* occurrences = nullptr;
   protocol::Effects* effects = nullptr;
   protocol::ShardStats* stats = nullptr;
+  TopicNames* names = nullptr;
   wheel::SlabMemory* slabs = nullptr;
 };
 

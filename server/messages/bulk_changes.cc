@@ -8,17 +8,20 @@
 
 #include "server/base/check.h"
 #include "server/delivery/endings/dead_letter.h"
+#include "server/delivery/topic_names.h"
 
 namespace duetime::messages {
 
 using storage::EndState;
 using storage::MessageId;
 using storage::MessageRef;
+using storage::TopicId;
 
 BulkChanges::BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
                          MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
                          MessageChanges* changes)
-    : writes_(parts.writes),
+    : names_(parts.names),
+      writes_(parts.writes),
       writer_(parts.writer),
       scheduler_(scheduler),
       finder_(finder),
@@ -68,7 +71,8 @@ absl::StatusOr<bool> BulkChanges::Move(base::Now now, const MessageId& id, uint6
 absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
                                                     const storage::MessageRecord& letter) {
   if (!letter.dead_letter.has_value() || letter.dead_letter->key.empty()) return false;
-  const storage::TopicId topic = letter.dead_letter->origin_topic;
+  const TopicId topic = names_->Find(letter.dead_letter->topic_name);
+  if (topic == TopicId{}) return false;
   const absl::string_view key = letter.dead_letter->key;
   if (locks_->Locked(MessageLocks::KeyName(topic, key))) return true;
   const auto entry = finder_->FindName(now, topic, storage::IndexKind::kUserKey, key);
@@ -77,11 +81,11 @@ absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
   return entry->id != MessageId{} && locks_->ChangeInFlight(entry->id);
 }
 
-absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
+absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, TopicId topic,
+                                            const storage::DeadLetterOrigin& origin,
                                             storage::IndexEntry* entry) {
   if (origin.key.empty()) return false;
-  auto holder =
-      finder_->FindName(now, origin.origin_topic, storage::IndexKind::kUserKey, origin.key);
+  auto holder = finder_->FindName(now, topic, storage::IndexKind::kUserKey, origin.key);
   // A key whose holder is not known may be in use.
   if (storage::IsDamage(holder.status())) return false;
   if (!holder.ok()) return holder.status();
@@ -100,31 +104,36 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   absl::StatusOr<bool> pending = FindPending(now, id, &found);
   if (!pending.ok() || !*pending) return pending;
   if (found.delivery.in_flight || !found.record.dead_letter.has_value()) return false;
+  const storage::DeadLetterOrigin& origin = *found.record.dead_letter;
+  // Only the name: the number that the topic had may belong to another topic by now.
+  const TopicId topic = names_->Find(origin.topic_name);
+  if (topic == TopicId{}) return false;
   storage::IndexEntry entry;
-  const absl::StatusOr<bool> keep_key = KeyIsFree(now, *found.record.dead_letter, &entry);
+  const absl::StatusOr<bool> keep_key = KeyIsFree(now, topic, origin, &entry);
   if (!keep_key.ok()) return keep_key;
-  auto again = delivery::MakeRedriven(found.bytes, now.wall_ms, *keep_key);
-  DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
-  const protocol::TopicQuota* const quota = writer_->QuotaOf(again->topic);
+  const protocol::TopicQuota* const quota = writer_->QuotaOf(topic);
   if (quota != nullptr && !quota->HasRoom()) return false;
+  // From here on, nothing but a failed read keeps the message from its topic.
+  if (names_->Use(origin.topic_name) != topic) return false;
+  auto again = delivery::MakeRedriven(found.bytes, topic, now.wall_ms, *keep_key);
+  DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
   storage::MessageHeader header;
-  DT_CHECK(storage::DecodeMessageHeader(again->record, &header).ok());
-  DT_CHECK(header.topic == again->topic);
+  DT_CHECK(storage::DecodeMessageHeader(*again, &header).ok());
+  DT_CHECK(header.topic == topic);
   const MessageRef to = {.key = scheduler_->NewKey(now, id.slot(), now.wall_ms, /*spread_ms=*/0),
-                         .topic = again->topic,
-                         .bytes = static_cast<uint32_t>(again->record.size()),
+                         .topic = topic,
+                         .bytes = static_cast<uint32_t>(again->size()),
                          .flags = header.flags};
   absl::Status status = changes_->End(now, found, EndState::kCancelled,
                                       /*redelivery_stopped=*/!found.delivery.untouched());
   if (!status.ok()) return status;
-  scheduler_->Put(now, to, std::move(again->record));
+  scheduler_->Put(now, to, *std::move(again));
   std::vector<MessageLocks::Name> locked;
   if (*keep_key) {
     // If the key leads nowhere or to a later message, the content of the origin is not known any
     // more.
-    index_->PutKey(to.topic, found.record.dead_letter->key,
-                   {.id = to.key.id, .content = entry.content});
-    locks_->LockCreated(to.key.id, to.topic, found.record.dead_letter->key, &locked);
+    index_->PutKey(to.topic, origin.key, {.id = to.key.id, .content = entry.content});
+    locks_->LockCreated(to.key.id, to.topic, origin.key, &locked);
   }
   writes_->Then([this, to, locked = std::move(locked)](base::Now then, bool ok) {
     if (ok) scheduler_->OnPut(to);

@@ -42,10 +42,12 @@ class BulkChanges {
   absl::StatusOr<bool> Move(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
                             uint64_t since_ms);
 
-  // Ends a dead letter, and makes a message of its origin topic, due now. The message gets the key
+  // Ends a dead letter, and makes a message of the topic that has the name of its origin, due now.
+  // The message gets the key
   // of the origin back, unless the key has a pending message (a later one, or the origin in other
-  // subscriptions), or damage hides it. Leaves the dead letter as it is if it is in flight
-  // or if the origin topic is full. REQUIRES: OriginKeyInFlight is false for it.
+  // subscriptions), or damage hides it. Leaves the dead letter as it is if it is in flight,
+  // if no topic has the name, or if that topic is full. REQUIRES: OriginKeyInFlight is false for
+  // it.
   absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
 
   // True if a change of the key of the origin, or of the message that it leads to, is in flight. A
@@ -57,9 +59,11 @@ class BulkChanges {
   // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
   // entry of the key. The entry has no id if the key leads nowhere, and no content if the content
   // is not that of the origin. False if damage hides the answer.
-  absl::StatusOr<bool> KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
+  absl::StatusOr<bool> KeyIsFree(base::Now now, storage::TopicId topic,
+                                 const storage::DeadLetterOrigin& origin,
                                  storage::IndexEntry* entry);
 
+  delivery::TopicNames* const names_;
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;
   scheduler::Scheduler* const scheduler_;

@@ -56,7 +56,7 @@ Engine::Engine(uint16_t shard, const EngineOptions& options, const EngineContext
       options_(options),
       context_(context),
       mailbox_(options.mailbox_limits),
-      shard_(shard, options.shard_limits, context.store, context.slabs) {}
+      shard_(shard, options.shard_limits, context.store, context.names, context.slabs) {}
 
 absl::Status Engine::Recover() {
   const absl::Status status = shard_.Recover(context_.clock->Read());

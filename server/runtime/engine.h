@@ -30,6 +30,7 @@ struct EngineContext {
   Committer* committer = nullptr;
   EffectSink* sink = nullptr;
   wheel::SlabMemory* slabs = nullptr;
+  delivery::TopicNames* names = nullptr;
 };
 
 struct EngineOptions {

@@ -11,6 +11,7 @@
 
 #include "server/base/check.h"
 #include "server/base/mutex.h"
+#include "server/delivery/topic_names.h"
 #include "server/protocol/commands.h"
 #include "server/runtime/catalog_engine.h"
 #include "server/runtime/committer.h"
@@ -58,6 +59,7 @@ catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t sh
   catalog::CatalogOptions catalog = options.catalog;
   catalog.shards = shards;
   catalog.tombstone_retention_ms = options.limits.tombstone_retention_ms;
+  catalog.request_retention_ms = options.limits.request_retention_ms;
   return catalog;
 }
 
@@ -65,7 +67,7 @@ catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t sh
 
 // The committer and the engines, which live as long as the node. Carries commands and replies
 // between the catalog and the shards.
-class Node::Impl final : private EffectSink {
+class Node::Impl final : private EffectSink, private delivery::TopicNames {
  public:
   Impl(const NodeOptions& options, storage::Journal* journal, storage::MessageStore* store,
        base::Clock* clock, EffectSink* sink)
@@ -74,8 +76,12 @@ class Node::Impl final : private EffectSink {
         committer_(options.group, journal),
         catalog_(CatalogOptionsOf(options, store->shard_count()), options.mailbox, store, clock,
                  &committer_, [this](catalog::Effects effects) { CarryOut(std::move(effects)); }) {
-    const EngineContext context{
-        .store = store, .clock = clock, .committer = &committer_, .sink = this, .slabs = &slabs_};
+    const EngineContext context{.store = store,
+                                .clock = clock,
+                                .committer = &committer_,
+                                .sink = this,
+                                .slabs = &slabs_,
+                                .names = this};
     const EngineOptions engine = ToEngineOptions(options, store->shard_count());
     for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
       engines_.push_back(std::make_unique<Engine>(shard, engine, context));
@@ -134,7 +140,7 @@ class Node::Impl final : private EffectSink {
     for (const storage::TopicId topic : effects.used_topics) {
       const catalog::TopicPtr watched = snapshots_.Read().TopicOf(topic);
       DT_CHECK(watched != nullptr && watched->touched != nullptr);
-      watched->touched->store(true);
+      static_cast<void>(watched->touched->Use());
       catalog_.mailbox().PostAlways(catalog::TopicUsed{.topic = topic});
     }
     std::erase_if(effects.replies, [this](const protocol::Reply& reply) {
@@ -157,6 +163,21 @@ class Node::Impl final : private EffectSink {
   // The node has one sink: the catalog's answers go to it directly.
   void Answer(std::vector<catalog::Reply> replies, bool failed) override {
     if (!replies.empty() || failed) sink_->Answer(std::move(replies), failed);
+  }
+
+  // ---- TopicNames, for the shards' threads
+  std::string NameOf(storage::TopicId topic) const override {
+    return std::string(snapshots_.Read().TopicName(topic));
+  }
+  storage::TopicId Find(absl::string_view name) const override {
+    const catalog::TopicPtr topic = snapshots_.Read().FindTopicEvenIfDeleted(name);
+    return topic == nullptr ? storage::TopicId{} : topic->id;
+  }
+  storage::TopicId Use(absl::string_view name) override {
+    const catalog::TopicPtr topic = snapshots_.Read().FindTopicEvenIfDeleted(name);
+    if (topic == nullptr) return {};
+    const bool keeps_name = topic->touched == nullptr || topic->touched->Use();
+    return keeps_name ? topic->id : storage::TopicId{};
   }
 
   // Runs on the catalog's thread.

@@ -35,9 +35,10 @@ constexpr int64_t kClockStepMs = 100;
 class Shard::Impl {
  public:
   Impl(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
-       wheel::SlabMemory* slabs)
+       delivery::TopicNames* names, wheel::SlabMemory* slabs)
       : shard_(shard),
         fire_per_step_(limits.fire_per_step),
+        names_(names),
         slabs_(slabs),
         writer_(shard, store, &writes_),
         scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
@@ -361,11 +362,13 @@ class Shard::Impl {
             .occurrences = &occurrences_,
             .effects = &effects_,
             .stats = &stats_,
+            .names = names_,
             .slabs = slabs_};
   }
 
   const uint16_t shard_;
   const size_t fire_per_step_;
+  delivery::TopicNames* const names_;
   wheel::SlabMemory* const slabs_;
   protocol::Effects effects_;
   protocol::ShardStats stats_;
@@ -388,8 +391,8 @@ class Shard::Impl {
 };
 
 Shard::Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
-             wheel::SlabMemory* slabs)
-    : impl_(std::make_unique<Impl>(shard, limits, store, slabs)) {}
+             delivery::TopicNames* names, wheel::SlabMemory* slabs)
+    : impl_(std::make_unique<Impl>(shard, limits, store, names, slabs)) {}
 Shard::~Shard() = default;
 
 absl::Status Shard::Recover(base::Now now) { return impl_->Recover(now); }

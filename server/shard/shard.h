@@ -12,6 +12,7 @@
 
 #include "server/base/clock.h"
 #include "server/delivery/shard_limits.h"
+#include "server/delivery/topic_names.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "server/protocol/shard_stats.h"
@@ -51,9 +52,10 @@ struct PendingBatch {
 // the shard's engine thread.
 class Shard {
  public:
-  // REQUIRES: shard < store->shard_count(); `store` and `slabs`, the source of the wheels' memory,
-  // outlive the shard.
+  // REQUIRES: shard < store->shard_count(); `store`, `names` and `slabs`, the source of the wheels'
+  // memory, outlive the shard.
   Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
+        delivery::TopicNames* names = delivery::NoTopicNames::Shared(),
         wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared());
   ~Shard();
   Shard(const Shard&) = delete;

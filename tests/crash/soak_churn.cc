@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCallTimeout(5'000);
-// Names are used again, because a deleted name still counts as a topic.
+// Names are used again, because the server keeps the names of deleted topics for a day.
 constexpr uint64_t kShortNames = 40;
 constexpr size_t kOpenMax = 3;
 constexpr int kOpenSteps = 4;

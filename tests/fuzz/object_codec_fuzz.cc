@@ -26,8 +26,6 @@ namespace protocol = duetime::protocol;
 
 constexpr absl::string_view kName = "name";
 
-std::string EncodeCatalogState(uint32_t next) { return catalog::EncodeState(next); }
-
 absl::StatusOr<protocol::SubscriptionState> DecodeSubscriptionObject(absl::string_view bytes) {
   return protocol::DecodeSubscription(
       protocol::SubscriptionObjectName(duetime::storage::SubscriptionId{7}), bytes);
@@ -62,7 +60,7 @@ constexpr std::array<void (*)(absl::string_view), 7> kChecks = {
     CheckDecode<catalog::DecodeOldTopic, catalog::DecodeTopic, catalog::EncodeTopic>,
     CheckDecode<catalog::DecodeSubscription, catalog::DecodeSubscription,
                 catalog::EncodeSubscription>,
-    CheckDecode<catalog::DecodeState, catalog::DecodeState, EncodeCatalogState>,
+    CheckDecode<catalog::DecodeState, catalog::DecodeState, catalog::EncodeState>,
     CheckDecode<kOperation, kOperation, protocol::EncodeOperation>,
     CheckDecode<kRecurrence, kRecurrence, protocol::EncodeRecurrence>,
     CheckDecode<DecodeSubscriptionObject, DecodeSubscriptionObject, protocol::EncodeSubscription>,

@@ -30,6 +30,7 @@
 #include "tests/scenarios/scenario_host.h"
 #include "tests/support/replies.h"
 #include "tests/support/settles.h"
+#include "tests/support/topic_names.h"
 
 namespace duetime::delivery {
 namespace {
@@ -120,7 +121,7 @@ class Scenario {
     shard_.reset();
     if (store_ != nullptr) host_->Stop(how, kept);
     store_ = host_->Start();
-    shard_ = std::make_unique<shard::Shard>(0, limits_, store_);
+    shard_ = std::make_unique<shard::Shard>(0, limits_, store_, &names_);
     EXPECT_TRUE(shard_->Recover(now_).ok());
     batches_.clear();
     credits_.clear();
@@ -325,12 +326,11 @@ class Scenario {
   }
 
   storage::TopicId Topic(const CommandLine& command) {
-    const auto it = command.values.find("topic");
-    return TopicNamed(it == command.values.end() ? "t" : it->second);
+    return TopicNamed(command.Text("topic", "t"));
   }
   storage::TopicId TopicNamed(const std::string& name) {
-    const auto next = static_cast<uint32_t>(topics_.size() + 1);
-    return topics_.emplace(name, storage::TopicId{next}).first->second;
+    const auto next = static_cast<uint32_t>(names_.numbers.size() + 1);
+    return names_.numbers.emplace(name, storage::TopicId{next}).first->second;
   }
 
   void Attach(const CommandLine& command) {
@@ -550,7 +550,7 @@ class Scenario {
   std::map<std::string, storage::MessageId> ids_;
   std::map<std::string, protocol::LeaseToken> tokens_;
   std::map<std::string, protocol::StreamId> streams_;
-  std::map<std::string, storage::TopicId> topics_;
+  test::MapOfNames names_;
   std::map<std::string, storage::SubscriptionId> subscriptions_;
   std::vector<std::shared_ptr<protocol::StreamCredit>> credits_;
   std::string out_;

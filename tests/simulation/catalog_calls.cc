@@ -9,6 +9,7 @@
 
 #include "server/protocol/subscription_state.h"
 #include "storage/message_record.h"
+#include "storage/time_units.h"
 
 namespace duetime::simulation {
 
@@ -25,7 +26,7 @@ constexpr RequestTag kServe{~uint64_t{0}};
 CatalogCalls::CatalogCalls(const Setup& setup) : World(setup, 3, Lead::kLost) {
   options_.shards = shard_count_;
   options_.subscriptions_max = 2;
-  // There is no room for all three topics, but a message revives its topic all the same.
+  // There is no room for all topics, but a message revives its topic all the same.
   if (setup.seed % 2 == 0) options_.topics_max = 2;
   Start();
 }
@@ -48,7 +49,7 @@ void CatalogCalls::Crash() {
     of.open.clear();
   }
   for (const auto& [tag, request] : requests_) topics_[request.topic].used = true;
-  for (const auto& [tag, topic] : schedules_) topics_[topic].used = true;
+  for (const auto& [tag, post] : schedules_) topics_[post.topic].used = true;
   requests_.clear();
   schedules_.clear();
   posts_.clear();
@@ -77,6 +78,7 @@ void CatalogCalls::Event() {
            {190, [this] { StepShard(static_cast<uint16_t>(Random(shard_count_))); }},
            {190, [this] { StepCatalog(); }},
            {200, [this] { Commit(/*faults=*/10); }},
+           {client * 3, [this] { PassADay(); }},
            {5, [this] { Rest(); }}});
   if (!ok() || failed_) return;
   CheckVisible();
@@ -157,13 +159,14 @@ void CatalogCalls::DoPost() {
   simulation::Ask ask;
   ask.topic = post.id;
   ask.payload = "p";
-  ask.deliver_ms = now_.wall_ms + 3'600'000;
+  // No message becomes due, so none ends by itself.
+  ask.deliver_ms = now_.wall_ms + 1'000 * storage::kDayMs;
   const auto shard = static_cast<uint16_t>(Random(shard_count_));
   protocol::ScheduleCommand command;
   command.tag = NewTag();
   command.messages.push_back(MakeMessage(ask, AnySlotOf(shard)));
   topics_[post.topic].Use();
-  schedules_.emplace(command.tag, post.topic);
+  schedules_.emplace(command.tag, post);
   Send(shard, std::move(command));
 }
 
@@ -174,7 +177,7 @@ void CatalogCalls::DoCancel() {
   for (; left > 0 && !topic.messages.empty(); --left) {
     protocol::CancelCommand command;
     command.tag = NewTag();
-    command.target.id = *topic.messages.begin();
+    command.target.id = topic.messages.begin()->first;
     topic.messages.erase(topic.messages.begin());
     Send(ShardOfId(command.target.id), std::move(command));
   }
@@ -237,6 +240,21 @@ void CatalogCalls::DoSubscription() {
   }
 }
 
+void CatalogCalls::PassADay() {
+  // No call holds a number for so long. The answers of the catalog make new posts.
+  do {
+    while (!posts_.empty()) DoPost();
+    Rest();
+  } while (ok() && !failed_ && !posts_.empty());
+  if (!ok() || failed_ || !serving_) return;
+  Note("a day passes");
+  const uint64_t ms = storage::kDayMs + storage::kHourMs;
+  now_.wall_ms += ms;
+  now_.mono_ms += ms;
+  ++days_;
+  Count("days");
+}
+
 void CatalogCalls::OnReply(const catalog::Reply& reply) {
   if (reply.tag == kServe) {
     serving_ = reply.status.ok();
@@ -247,6 +265,11 @@ void CatalogCalls::OnReply(const catalog::Reply& reply) {
   if (node.empty()) return Violate("a reply to no request, or a second one");
   Note("reply ", node.key(), ": ", reply.status.ToString());
   const Request& request = node.mapped();
+  if (reply.status.ok() && reply.topic != nullptr) {
+    std::string& last = names_[reply.topic->id];
+    if (!last.empty() && last != request.topic) Count("numbers taken over");
+    last = request.topic;
+  }
   const bool unknown = absl::IsUnavailable(reply.status);
   for (const auto& [name, value] : request.gives) {
     Register& of = registers_[{request.topic, name}];
@@ -276,7 +299,7 @@ void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& reques
                  std::any_of(posts_.begin(), posts_.end(),
                              [&](const Post& post) { return post.topic == request.topic; }) ||
                  std::any_of(schedules_.begin(), schedules_.end(),
-                             [&](const auto& item) { return item.second == request.topic; });
+                             [&](const auto& item) { return item.second.topic == request.topic; });
     return;
   }
   const auto& [name, value] = *request.gives.begin();
@@ -328,7 +351,7 @@ void CatalogCalls::Collect(uint16_t shard) {
   const protocol::Effects effects = TakeEffects(shard);
   for (const storage::TopicId topic : effects.used_topics) {
     if (fault_ == PlantedFault::kForgetUse) continue;
-    cell_->Read().TopicOf(topic)->touched->store(true);
+    cell_->Read().TopicOf(topic)->touched->Use();
     to_catalog_.emplace_back(catalog::TopicUsed{.topic = topic});
   }
   for (const protocol::Reply& reply : effects.replies) {
@@ -339,9 +362,10 @@ void CatalogCalls::Collect(uint16_t shard) {
     } else if (const auto* scheduled = std::get_if<protocol::ScheduleReply>(&reply)) {
       const auto node = schedules_.extract(scheduled->tag);
       if (!scheduled->status.ok() || !scheduled->accepted[0].status.ok()) continue;
-      Note("topic ", node.mapped(), " has ", scheduled->accepted[0].id.ToString());
-      topics_[node.mapped()].Use();
-      topics_[node.mapped()].messages.insert(scheduled->accepted[0].id);
+      const Post& post = node.mapped();
+      Note("topic ", post.topic, " has ", scheduled->accepted[0].id.ToString());
+      topics_[post.topic].Use();
+      topics_[post.topic].messages.emplace(scheduled->accepted[0].id, post.id);
       Count("accepted");
     }
   }
@@ -374,6 +398,11 @@ void CatalogCalls::CheckVisible() {
     const catalog::TopicPtr found = cell_->Read().FindTopic(name);
     if (found == nullptr && !topic.messages.empty()) {
       Violate(absl::StrCat("topic ", name, " has a message and is not visible"));
+    }
+    for (const auto& [id, number] : topic.messages) {
+      if (found != nullptr && found->id != number) {
+        Violate(absl::StrCat("topic ", name, " has another number than its message"));
+      }
     }
     if (found != nullptr && !topic.used) {
       Violate(absl::StrCat("topic ", name, " is visible, and no call has used it"));

@@ -28,7 +28,8 @@ namespace duetime::simulation {
 // Checks: (1) at every event, a topic with an acknowledged message is visible; (2) after an
 // answered change, and after each restart, settings and subscriptions have a value that an answered
 // or a lost call gave them; (3) a deleted topic that no call has used since is not visible; (4) at
-// rest, every shard has exactly the catalog's subscriptions, and every call has its answer.
+// rest, every shard has exactly the catalog's subscriptions, and every call has its answer; (5) a
+// topic keeps its number while it has a message, although numbers of deleted topics get new names.
 class CatalogCalls final : public World {
  public:
   explicit CatalogCalls(const Setup& setup);
@@ -64,7 +65,8 @@ class CatalogCalls final : public World {
     bool used = false;
     // The number of calls that used the topic and of messages that shards accepted.
     uint64_t uses = 0;
-    std::set<storage::MessageId> messages;
+    // With the number under which the shard accepted each one.
+    std::map<storage::MessageId, storage::TopicId> messages;
 
     void Use() {
       used = true;
@@ -86,13 +88,16 @@ class CatalogCalls final : public World {
   void Rest();
 
   // ---- Clients
-  std::string AnyTopic() { return OneOf<std::string>({"a", "b", "c"}); }
+  // Three names, and one that is new after each day.
+  std::string AnyTopic() { return OneOf<std::string>({"a", "b", "c", absl::StrCat("d", days_)}); }
   std::string AnySubscription() { return OneOf<std::string>({"s", "t", "u"}); }
   void DoSchedule();
   void DoPost();
   void DoCancel();
   void DoTopic();
   void DoSubscription();
+  // Lets the names of all deleted topics end.
+  void PassADay();
   template <typename C>
   void Ask(C command, Request request);
   void OnReply(const catalog::Reply& reply);
@@ -116,10 +121,13 @@ class CatalogCalls final : public World {
   std::vector<std::deque<protocol::Command>> to_shards_;
   std::deque<catalog::Command> to_catalog_;
   std::map<uint64_t, Request> requests_;
-  std::map<protocol::CallTag, std::string> schedules_;
+  std::map<protocol::CallTag, Post> schedules_;
   std::deque<Post> posts_;
   std::map<std::string, Topic> topics_;
   std::map<Name, Register> registers_;
+  uint64_t days_ = 0;
+  // The last name of each number.
+  std::map<storage::TopicId, std::string> names_;
   uint64_t next_value_ = 1;
   // False until the shards know what the catalog read. No client calls before.
   bool serving_ = false;

@@ -16,6 +16,7 @@
 #include "server/scheduler/scheduler.h"
 #include "server/wheel/slab_memory.h"
 #include "storage/memory_store.h"
+#include "tests/support/topic_names.h"
 
 namespace duetime::test {
 
@@ -51,6 +52,7 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
             .occurrences = this,
             .effects = &effects_,
             .stats = &stats_,
+            .names = &names_,
             .slabs = wheel::HeapSlabs::Shared()};
   }
   static scheduler::SchedulerOptions SmallScheduler() {
@@ -82,6 +84,7 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
   }
 
   delivery::ShardLimits limits_;
+  MapOfNames names_;
   base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};

@@ -1202,7 +1202,7 @@ type Counts struct {
 	RecurrencesStalled int64 `protobuf:"varint,18,opt,name=recurrences_stalled,json=recurrencesStalled,proto3" json:"recurrences_stalled,omitempty"`
 	// Occurrences of recurrences that were made anew, because a clock that was ahead had made them.
 	RecurrencesMadeAnew int64 `protobuf:"varint,19,opt,name=recurrences_made_anew,json=recurrencesMadeAnew,proto3" json:"recurrences_made_anew,omitempty"`
-	// Gauge: names of deleted topics. topics_max limits it, too.
+	// Gauge: names of deleted topics that the server keeps for their retention. topics_max limits it, too.
 	DeletedTopics int64 `protobuf:"varint,20,opt,name=deleted_topics,json=deletedTopics,proto3" json:"deleted_topics,omitempty"`
 }
 

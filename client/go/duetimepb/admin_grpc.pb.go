@@ -101,7 +101,8 @@ type AdminClient interface {
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
 	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention, and the server keeps its name: topics_max bounds the names of deleted topics apart from the topics.
+	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
+	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND
@@ -469,7 +470,8 @@ type AdminServer interface {
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
 	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention, and the server keeps its name: topics_max bounds the names of deleted topics apart from the topics.
+	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
+	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND

@@ -44,9 +44,11 @@ const (
 	// For dead letters: creates from each one a new message in its original topic, due at once, with the original
 	// payload, attributes, labels, ordering_key, late_policy and ttl (which begins anew), for all current subscriptions
 	// of that topic. It has the original key, unless a pending message has the key: a later one, or the original, which
-	// may be pending in another subscription. In the same step the dead letter ends as CANCELLED. If the original topic
-	// was deleted, the server creates it with default settings, as Schedule would. These count as `unchanged`: messages
-	// that are no dead letters, dead letters in flight, and dead letters whose original topic is full.
+	// may be pending in another subscription. In the same step the dead letter ends as CANCELLED. The name of
+	// the original topic decides. If that topic was deleted, the server creates it with default settings, as long as it
+	// keeps the name (DeleteTopic). These count as `unchanged`: messages that are no dead letters, dead letters in flight,
+	// dead letters whose original topic is full, and those for whose topic there is no name any more: create the topic,
+	// then redrive again.
 	BulkAction_BULK_ACTION_REDRIVE BulkAction = 5
 )
 

@@ -80,6 +80,7 @@ void ScheduleJob::Clear() {
   trace = {};
   missing.clear();
   ensured.clear();
+  names.clear();
   refused.clear();
   answers.clear();
   open = 0;
@@ -112,6 +113,7 @@ void ScheduleRouter::Begin(size_t messages, ScheduleJob* job) {
 
 void ScheduleRouter::BeginAgain(size_t messages, ScheduleJob* job) {
   job->items.clear();
+  job->names.clear();
   job->now = context_->clock->Read();
   job->items.reserve(messages);
   commands_.resize(context_->node.load(std::memory_order_acquire)->shard_count());
@@ -209,6 +211,9 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
     return absl::OkStatus();
   }
   const absl::string_view topic_name = topic == nullptr ? valid->topic : topic->name();
+  const bool kept =
+      topic == nullptr || (!job->names.empty() && job->names.back() == topic->name_text);
+  if (!kept) job->names.push_back(topic->name_text);
   const absl::string_view name = valid->routing_name();
   const uint32_t slot =
       name.empty() ? SlotWithoutName(topic, *job) : storage::SlotOfName(topic_name, name);

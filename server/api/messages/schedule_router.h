@@ -27,7 +27,7 @@ namespace duetime::api {
 
 // The state of one ScheduleRequest until its answer.
 struct ScheduledItem {
-  // Points into the catalog. For a check of a topic that does not exist, points into
+  // Points into `names` of the job. For a check of a topic that does not exist, points into
   // `stored_fields`.
   absl::string_view topic;
   size_t payload_bytes = 0;
@@ -50,6 +50,8 @@ struct ScheduleJob {
   // The slot of the messages without a name, unless their topic limits minutes.
   uint32_t plain_slot = 0;
   std::vector<ScheduledItem> items;
+  // Keeps the names of the items' topics, because a number can get another name.
+  std::vector<std::shared_ptr<const std::string>> names;
   // Topics that the catalog must create. True: the topic also needs its dead-letter topic.
   absl::flat_hash_map<std::string, bool> missing;
   // The catalog's answers for `missing`.

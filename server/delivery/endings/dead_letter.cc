@@ -48,7 +48,9 @@ absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
   return storage::EncodeMessageRecord(letter);
 }
 
-absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms, bool keep_key) {
+absl::StatusOr<std::string> MakeRedriven(absl::string_view record, storage::TopicId topic,
+                                         uint64_t now_ms, bool keep_key) {
+  DT_CHECK(topic != storage::TopicId{});
   storage::MessageRecord message;
   if (absl::Status status = storage::DecodeMessageRecord(record, &message); !status.ok()) {
     return status;
@@ -57,13 +59,11 @@ absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms,
     return absl::FailedPreconditionError("the message is no dead letter");
   }
   const storage::DeadLetterOrigin origin = *message.dead_letter;
-  storage::MessageRecord again = ContentOf(std::move(message), origin.origin_topic, now_ms);
+  storage::MessageRecord again = ContentOf(std::move(message), topic, now_ms);
   again.ttl_ms = origin.ttl_ms;
   again.late_policy = origin.late_policy;
   if (keep_key) again.key = origin.key;
-  return Redriven{.topic = origin.origin_topic,
-                  .topic_name = std::string(origin.topic_name),
-                  .record = storage::EncodeMessageRecord(again)};
+  return storage::EncodeMessageRecord(again);
 }
 
 }  // namespace duetime::delivery

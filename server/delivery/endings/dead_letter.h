@@ -34,20 +34,13 @@ absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
                                            storage::TopicId dead_letter_topic, uint64_t now_ms,
                                            storage::DeadLetterOrigin origin);
 
-// A message made from a dead letter.
-struct Redriven {
-  // The topic of the origin, which receives the message, and the name that the topic had.
-  storage::TopicId topic{};
-  std::string topic_name;
-  // EncodeMessageRecord's bytes.
-  std::string record;
-};
-
-// Makes a message of the origin's topic from a dead letter's record, accepted and due at `now_ms`.
-// The message has the payload, attributes, labels and ordering key, and the time to live and late
-// policy of the origin. With `keep_key` it also has the key of the origin: the caller knows that no
-// other message has it. FAILED_PRECONDITION if the record is not a dead letter's, DATA_LOSS if it
-// is damaged.
-absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms, bool keep_key);
+// Makes a message's record from a dead letter's, accepted and due at `now_ms`. The message belongs
+// to `topic`: the number that the origin's name has now. The number in the origin may belong to
+// another topic. The message has the payload, attributes, labels and ordering key, and the time to
+// live and late policy of the origin. With `keep_key` it also has the key of the origin: the caller
+// knows that no other message has it. FAILED_PRECONDITION if the record is not a dead letter's,
+// DATA_LOSS if it is damaged.
+absl::StatusOr<std::string> MakeRedriven(absl::string_view record, storage::TopicId topic,
+                                         uint64_t now_ms, bool keep_key);
 
 }  // namespace duetime::delivery

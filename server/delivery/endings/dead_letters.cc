@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/delivery/endings/dead_letters.h"
 
+#include <string>
 #include <utility>
 
 #include "server/base/check.h"
 #include "server/delivery/endings/dead_letter.h"
 #include "server/delivery/endings/message_ends.h"
 #include "server/delivery/store_reader.h"
+#include "server/delivery/topic_names.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {
@@ -22,13 +24,14 @@ constexpr size_t kLetterBytesMin = 4 << 10;
 }  // namespace
 
 DeadLetters::DeadLetters(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
+    : names_(parts.shard.names),
+      writes_(parts.shard.writes),
       stats_(parts.shard.stats),
       scheduler_(parts.scheduler),
       reader_(parts.reader),
       table_(parts.table),
       ends_(parts.ends) {
-  DT_CHECK(AllSet(writes_, stats_, scheduler_, reader_, table_, ends_));
+  DT_CHECK(AllSet(names_, writes_, stats_, scheduler_, reader_, table_, ends_));
 }
 
 TopicId DeadLetters::TargetOf(const Subscription& subscription) {
@@ -51,7 +54,10 @@ DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::De
   const auto record = reader_->Record(entry.key());
   if (!record.ok() || !record->has_value()) return Made::kNo;
   storage::DeadLetterOrigin origin;
-  origin.topic_name = subscription->state.topic_name;
+  // The subscription has the name of its creation, and none if no client has named it.
+  std::string topic_name = names_->NameOf(subscription->topic->id);
+  if (topic_name.empty()) topic_name = subscription->state.topic_name;
+  origin.topic_name = topic_name;
   origin.subscription_name = subscription->state.name;
   origin.id = entry.id;
   origin.attempts = entry.attempts;

@@ -48,6 +48,7 @@ class DeadLetters {
   storage::MessageRef Put(base::Now now, const PendingDelivery& entry, storage::TopicId topic,
                           std::string letter);
 
+  TopicNames* const names_;
   scheduler::PendingWrites* const writes_;
   protocol::ShardStats* const stats_;
   scheduler::Scheduler* const scheduler_;

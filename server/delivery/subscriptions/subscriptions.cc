@@ -118,6 +118,8 @@ Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic
 
 void Subscriptions::Unname(Subscription* subscription) const {
   subscription->state.name.clear();
+  // The topic's number may get another name.
+  subscription->state.topic_name.clear();
   subscription->state.settings = {};
   subscription->state.settings.retry = limits_.nameless_retry;
 }

@@ -93,7 +93,21 @@ std::vector<CrashCase> Cases() {
     SubscribeTwice(world);
     erase(world);
   };
+  const auto ended = [deleted](CatalogWorld* world) {
+    deleted(world);
+    world->now().wall_ms += storage::kDayMs + storage::kHourMs;
+  };
+  const auto create_other = [answered, settings](CatalogWorld* world) {
+    return answered(world->Ask(CreateTopic{.name = "b", .settings = settings()}));
+  };
+  const auto taken_over = [](const Snapshot& now) {
+    const TopicPtr topic = now.FindTopic("b");
+    const bool created = topic != nullptr && topic->settings.max_pending == 5;
+    EXPECT_TRUE(!created || topic->id == storage::TopicId{1});
+    return created && now.FindTopicEvenIfDeleted("a") == nullptr;
+  };
   return {
+      {"TakeOver", ended, create_other, taken_over},
       {"EnsureTopic", nothing, ensure, HasTopic(true)},
       {"CreateTopic", nothing, create, limit},
       {"UpdateTopic", Subscribe, update, limit},

@@ -232,7 +232,8 @@ TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
 // Records of the present format.
 
 Record CatalogObject() {
-  return Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), EncodeState(5));
+  return Object(ObjectKind::kCatalog, kPartition, std::string(kStateName),
+                EncodeState({.next_subscription = 5}));
 }
 
 Record Subscribed(SubscriptionId id, const std::string& name, SubscriptionPhase phase,

@@ -9,6 +9,7 @@ namespace {
 StoredTopic FullTopic() {
   StoredTopic topic;
   topic.phase = TopicPhase::kDeleting;
+  topic.free_ms = 20;
   topic.settings = {.max_pending = 1,
                     .max_payload_bytes = 2,
                     .default_ttl_ms = 3,
@@ -61,7 +62,8 @@ TEST(CatalogRecordsTest, ReadsWhatItWrites) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(*read == subscription);
   }
-  EXPECT_EQ(*DecodeState(EncodeState(77)), 77u);
+  const StoredState state = {.next_subscription = 77, .longest_retention_ms = 99};
+  EXPECT_TRUE(*DecodeState(EncodeState(state)) == state);
 }
 
 TEST(CatalogRecordsTest, RefusesBytesThatNoEncoderWrote) {

@@ -288,7 +288,7 @@ TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
   while (!world.Watched(CatalogWorld::kShards - 1, topic->id)) ASSERT_TRUE(world.Step());
   world.PutMessage(topic->id);
-  world.snapshot().TopicOf(topic->id)->touched->store(true);
+  world.snapshot().TopicOf(topic->id)->touched->Use();
   world.Run();
   EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "TOPIC_NOT_EMPTY");
   world.catalog().Handle(world.now(), TopicUsed{topic->id});
@@ -327,7 +327,7 @@ TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
     const bool watched = world.Watched(0, topic->id);
     world.PutMessage(topic->id);
     if (watched) {
-      world.snapshot().TopicOf(topic->id)->touched->store(true);
+      world.snapshot().TopicOf(topic->id)->touched->Use();
       EXPECT_NE(world.snapshot().FindTopic("a"), nullptr) << moment;
       world.catalog().Handle(world.now(), TopicUsed{topic->id});
     }

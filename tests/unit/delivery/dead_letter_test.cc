@@ -22,6 +22,8 @@ using testing::Pair;
 
 constexpr TopicId kTopic{17};
 constexpr TopicId kDeadLetters{99};
+// The number that the origin's name has at the redrive.
+constexpr TopicId kNewNumber{23};
 constexpr uint64_t kDeliver = 1'700'000'000'000;
 constexpr uint64_t kAccept = 1'699'999'000'000;
 constexpr uint64_t kNow = 1'700'000'500'000;
@@ -142,19 +144,17 @@ TEST(DeadLetterTest, StaysInItsLastTopicAfterSixteen) {
   const auto more = MakeDeadLetter(letter, kDeadLetters, kNow, FullOrigin());
   EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
   // What an operator sends back begins anew.
-  const auto redriven = MakeRedriven(letter, kNow, /*keep_key=*/false);
+  const auto redriven = MakeRedriven(letter, kNewNumber, kNow, /*keep_key=*/false);
   ASSERT_TRUE(redriven.ok()) << redriven.status();
-  EXPECT_EQ(Decode(DeadLetterOf(Decode(redriven->record))).dead_letter->hops, 1u);
+  EXPECT_EQ(Decode(DeadLetterOf(Decode(*redriven))).dead_letter->hops, 1u);
 }
 
 TEST(DeadLetterTest, IsSentBackWithItsTimeToLiveAndPerhapsItsKey) {
   for (const bool keep_key : {false, true}) {
-    const auto made = MakeRedriven(DeadLetterOf(FullMessage()), kNow, keep_key);
+    const auto made = MakeRedriven(DeadLetterOf(FullMessage()), kNewNumber, kNow, keep_key);
     ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(made->topic, kTopic);
-    EXPECT_EQ(made->topic_name, "orders");
-    const MessageRecord record = Decode(made->record);
-    EXPECT_EQ(record.header.topic, kTopic);
+    const MessageRecord record = Decode(*made);
+    EXPECT_EQ(record.header.topic, kNewNumber);
     ExpectContentOfFullMessage(record);
     EXPECT_EQ(record.header.flags, MessageFlags::kOrdered | MessageFlags::kLabelled |
                                        MessageFlags::kExpires |
@@ -169,13 +169,14 @@ TEST(DeadLetterTest, IsSentBackWithItsTimeToLiveAndPerhapsItsKey) {
 TEST(DeadLetterTest, WithoutAKeyAndATimeToLiveItGoesBackWithoutBoth) {
   const std::string letter =
       DeadLetterOf({.header = {.topic = kTopic, .deliver_ms = kDeliver, .accept_ms = kAccept}});
-  const auto made = MakeRedriven(letter, kNow, /*keep_key=*/true);
+  const auto made = MakeRedriven(letter, kNewNumber, kNow, /*keep_key=*/true);
   ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ(Decode(made->record).header.flags, 0);
+  EXPECT_EQ(Decode(*made).header.flags, 0);
 }
 
 TEST(DeadLetterTest, OnlyADeadLetterIsSentBack) {
-  const auto made = MakeRedriven(storage::EncodeMessageRecord(FullMessage()), kNow, false);
+  const auto made =
+      MakeRedriven(storage::EncodeMessageRecord(FullMessage()), kNewNumber, kNow, false);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
 }
 
@@ -191,9 +192,10 @@ TEST(DeadLetterTest, DamageIsNotCopied) {
   for (size_t i = 0; i < dead.size(); ++i) {
     std::string bytes = dead;
     bytes[i] = static_cast<char>(bytes[i] ^ 1);
-    EXPECT_EQ(MakeRedriven(bytes, kNow, false).status().code(), absl::StatusCode::kDataLoss)
+    EXPECT_EQ(MakeRedriven(bytes, kNewNumber, kNow, false).status().code(),
+              absl::StatusCode::kDataLoss)
         << "byte " << i;
-    EXPECT_EQ(MakeRedriven(dead.substr(0, i), kNow, false).status().code(),
+    EXPECT_EQ(MakeRedriven(dead.substr(0, i), kNewNumber, kNow, false).status().code(),
               absl::StatusCode::kDataLoss)
         << "of " << i << " bytes";
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/bulk_changes.h"
 
+#include <map>
+#include <string>
+
 #include "server/delivery/endings/dead_letter.h"
 #include "tests/support/settles.h"
 #include "tests/unit/messages/messages_fixture.h"
@@ -101,6 +104,38 @@ TEST_F(BulkChangesTest, ADeadLetterGoesBackToItsTopic) {
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
   EXPECT_EQ(*writer_.Pending(kDeadLetters), 0);
   EXPECT_EQ(Deliver(1).size(), 1u);
+}
+
+// After its deletion, the origin's number can belong to another topic.
+TEST_F(BulkChangesTest, ADeadLetterGoesToTheTopicThatHasTheNameNow) {
+  const storage::TopicId other{7};
+  struct Case {
+    std::map<std::string, storage::TopicId, std::less<>> numbers;
+    bool ends_first = false;
+    // 0: the dead letter stays.
+    storage::TopicId redriven_to{};
+  };
+  for (const Case& test : {Case{{{"orders", kTopic}}, false, kTopic},
+                           Case{{{"orders", other}, {"others", kTopic}}, false, other},
+                           Case{{{"others", kTopic}}, false, {}}, Case{{}, false, {}},
+                           Case{{{"orders", kTopic}}, true, {}}}) {
+    names_.numbers = test.numbers;
+    names_.ends_first = test.ends_first;
+    const MessageId origin = MessageId::Make(1, 9, 0, kStart);
+    for (const MessageId id : {DeadLetter(), KeyedDeadLetter(origin)}) {
+      const std::map<storage::TopicId, int64_t> before = {{kTopic, *writer_.Pending(kTopic)},
+                                                          {other, *writer_.Pending(other)}};
+      EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, {}));
+      const bool changed = *bulk_.Redrive(now_, id);
+      EXPECT_EQ(changed, test.redriven_to != storage::TopicId{});
+      EXPECT_EQ(Commit(), changed);
+      for (const auto& [topic, pending] : before) {
+        EXPECT_EQ(*writer_.Pending(topic), pending + (topic == test.redriven_to ? 1 : 0));
+      }
+      EXPECT_EQ(Get(id).state,
+                changed ? protocol::MessageState::kCancelled : protocol::MessageState::kScheduled);
+    }
+  }
 }
 
 TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {

@@ -29,6 +29,7 @@ class MessagesFixture : public test::ShardPartsTest {
  protected:
   MessagesFixture() {
     limits_.waiting_max = 2;
+    names_.numbers = {{"orders", kTopic}};
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
     EXPECT_TRUE(dispatcher_.Recover(now_).ok());
   }

@@ -280,6 +280,60 @@ TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
   EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
 }
 
+// The message expires in a full topic without a subscription. By the redrive, the number of its
+// topic belongs to another one.
+TEST_F(DeadLettersTest, GoBackToTheNameOfTheirTopicAndNeverToItsNumber) {
+  Start();
+  v1::TopicSettings full;
+  full.set_max_pending(1);
+  ASSERT_TRUE(CreateTopic("t", full).ok());
+  v1::ScheduleRequest request = NewMessage("t", "late");
+  request.set_key("order-1");
+  request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
+  request.mutable_ttl()->set_nanos(1'000'000);
+  request.mutable_deliver_time()->set_seconds(1'000'000'000);
+  EXPECT_EQ(AwaitEnd(MustSchedule(request)).state(), v1::Message::STATE_DEAD_LETTERED);
+  ASSERT_EQ(Letters("t.dlq").size(), 1u);
+  EXPECT_EQ(Letters("t.dlq")[0].dead_letter().topic(), "t");
+
+  const storage::TopicId number = node_->snapshots().Read().FindTopic("t")->id;
+  ASSERT_TRUE(DeleteTopic("t").ok());
+  clock_.Pass(49 * 3'600'000);
+  ASSERT_TRUE(CreateTopic("other").ok());
+  ASSERT_EQ(node_->snapshots().Read().FindTopic("other")->id, number);
+  v1::Operation operation = AwaitRedrive("t.dlq");
+  EXPECT_EQ(operation.changed(), 0);
+  EXPECT_EQ(operation.unchanged(), 1);
+  EXPECT_EQ(Letters("t.dlq").size(), 1u);
+  EXPECT_TRUE(Letters("other").empty());
+
+  ASSERT_TRUE(CreateTopic("t").ok());
+  EXPECT_EQ(AwaitRedrive("t.dlq").changed(), 1);
+  EXPECT_TRUE(Letters("t.dlq").empty());
+  EXPECT_TRUE(Letters("other").empty());
+}
+
+// A deleted topic whose name has not been taken lives again with what is redriven to it.
+TEST_F(DeadLettersTest, ReviveTheirTopicWhileItsNameIsThere) {
+  Start();
+  CreateWithAttempts("t", "s", 1);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 0, "s");
+  const std::string id = MustSchedule(NewMessage("t", "poison"));
+  subscriber.ReadDeliveries(1);
+  subscriber.Nack(subscriber.deliveries[0].lease_token());
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
+  ASSERT_TRUE(DeleteTopic("t").ok());
+  clock_.Pass(49 * 3'600'000);
+  EXPECT_EQ(AwaitRedrive("t.dlq").changed(), 1);
+  ASSERT_TRUE(CreateTopic("other").ok());
+  TestSubscriber again(messages_.get());
+  again.Start("t");
+  again.ReadDeliveries(1);
+  EXPECT_EQ(again.deliveries[0].payload(), "poison");
+  EXPECT_TRUE(Letters("other").empty());
+}
+
 TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
   Start();
   const std::string topic(255, 't');

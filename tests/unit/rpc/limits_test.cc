@@ -127,6 +127,25 @@ class LimitsTest : public SubscriptionFixture {
     EXPECT_EQ(Refusal(NewMessage("a", "p", 10)), "TOPIC_LIMIT: too many topics, limit 2");
     EXPECT_EQ(ReasonOf(CreateTopic("a")), "TOPIC_LIMIT");
   }
+  // Their tombstones are kept, and then their names end.
+  void DeletedTopics() {
+    node_options_.catalog.topics_max = 2;
+    Start();
+    const auto come_and_go = [this](const std::string& name) {
+      Cancel(MustSchedule(NewMessage(name, "p", 10)));
+      ASSERT_TRUE(DeleteTopic(name).ok());
+    };
+    for (int i = 0; i < 4; ++i) come_and_go(absl::StrCat("old", i));
+    EXPECT_EQ(Counts().deleted_topics(), 4);
+    EXPECT_THAT(Refusal(NewMessage("new", "p", 10)),
+                StartsWith("TOPIC_LIMIT: too many names of deleted topics"));
+    for (int i = 0; i < 20; ++i) {
+      clock_.Pass(25 * 3'600'000);
+      EXPECT_EQ(Counts().deleted_topics(), 0) << i;
+      come_and_go(absl::StrCat("new", i));
+    }
+    EXPECT_EQ(Counts().deleted_topics(), 1);
+  }
   void Subscriptions() {
     node_options_.catalog.subscriptions_max = 2;
     Start();
@@ -349,7 +368,7 @@ TEST_F(LimitsTest, WhatEndedKeepsItsPlaceForRepeats) {
 }
 
 struct Limit {
-  // The knob, or the setting of a topic.
+  // The knob, or the setting of a topic. `deleted_topics` is the second limit of topics_max.
   std::string name;
   std::string counts;
   // Shows what the limit counts. Empty: none.
@@ -370,6 +389,8 @@ const Limit kLimits[] = {
     // ---- Things that live in the server
     {"topics_max", "topics that exist, and reserved names", "duetime_topics", "TOPIC_LIMIT",
      &LimitsTest::Topics},
+    {"deleted_topics", "names of deleted topics, while something names their numbers",
+     "duetime_deleted_topics", "TOPIC_LIMIT", &LimitsTest::DeletedTopics},
     {"subscriptions_max", "subscriptions of a topic", "duetime_subscriptions", "SUBSCRIPTION_LIMIT",
      &LimitsTest::Subscriptions},
     {"max_pending", "messages of a topic that have not ended", "", "TOPIC_FULL",
@@ -475,7 +496,8 @@ TEST(LimitsTableTest, HasEveryLimitOfTheConfiguration) {
     EXPECT_TRUE(table.insert(limit.name).second) << limit.name;
     EXPECT_NE(limit.fill == nullptr, limit.why.empty()) << limit.name;
   }
-  for (const char* setting : {"max_pending", "minute_limit"}) EXPECT_EQ(table.erase(setting), 1u);
+  for (const char* setting : {"deleted_topics", "max_pending", "minute_limit"})
+    EXPECT_EQ(table.erase(setting), 1u);
   EXPECT_EQ(table, knobs);
 }
 

@@ -169,20 +169,27 @@ class GatedStore final : public storage::MemoryStore {
   bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The system's clock, whose monotonic time a test can advance.
+// The system's clock, which a test can advance.
 class JumpingClock final : public base::Clock {
  public:
   base::Now Read() override {
     base::Now now = clock_.Read();
     now.mono_ms += jumped_ms_.load();
+    now.wall_ms += passed_ms_.load();
     return now;
   }
   base::ClockState state() override { return clock_.state(); }
+  // Advances the monotonic time only.
   void Jump(uint64_t ms) { jumped_ms_ += ms; }
+  void Pass(uint64_t ms) {
+    passed_ms_ += ms;
+    jumped_ms_ += ms;
+  }
 
  private:
   runtime::SystemClock clock_;
   std::atomic<uint64_t> jumped_ms_{0};
+  std::atomic<uint64_t> passed_ms_{0};
 };
 
 class ServerTest : public ::testing::Test {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+#include "server/delivery/topic_names.h"
+
+namespace duetime::test {
+
+// Topics whose names and numbers a test sets.
+class MapOfNames final : public delivery::TopicNames {
+ public:
+  std::string NameOf(storage::TopicId topic) const override {
+    for (const auto& [name, number] : numbers) {
+      if (number == topic) return name;
+    }
+    return "";
+  }
+  storage::TopicId Find(absl::string_view name) const override {
+    const auto found = numbers.find(name);
+    return found == numbers.end() ? storage::TopicId{} : found->second;
+  }
+  storage::TopicId Use(absl::string_view name) override {
+    return ends_first ? storage::TopicId{} : Find(name);
+  }
+
+  std::map<std::string, storage::TopicId, std::less<>> numbers;
+  // A name ends between Find and Use.
+  bool ends_first = false;
+};
+
+}  // namespace duetime::test
