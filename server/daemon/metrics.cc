@@ -86,10 +86,11 @@ void RegisterCalls(const Measured& from, Registry* registry) {
   registry->Gauge("duetime_topics",
                   "Topics, and names reserved for dead letters; the limit is topics_max.", from.api,
                   &api::Server::topics);
-  registry->Gauge("duetime_deleted_topics",
-                  "Names of deleted topics that are kept for their retention; with duetime_topics, the limit "
-"is twice topics_max.",
-                  from.api, &api::Server::deleted_topics);
+  registry->Gauge(
+      "duetime_deleted_topics",
+      "Names of deleted topics that are kept for their retention; with duetime_topics, the limit "
+      "is twice topics_max.",
+      from.api, &api::Server::deleted_topics);
   registry->Gauge("duetime_subscriptions",
                   "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
                   from.api, &api::Server::subscriptions);

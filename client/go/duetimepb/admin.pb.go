@@ -1182,7 +1182,7 @@ type Counts struct {
 	DueReady int64 `protobuf:"varint,8,opt,name=due_ready,json=dueReady,proto3" json:"due_ready,omitempty"`
 	// Gauge: messages in flight.
 	InFlight int64 `protobuf:"varint,9,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Gauge: open Subscribe streams.
+	// Gauge: Subscribe streams and Pulls that are open, or whose end a shard has not taken yet. streams_max limits it.
 	Streams int64 `protobuf:"varint,10,opt,name=streams,proto3" json:"streams,omitempty"`
 	// Gauge: topics, with the names that are reserved for dead letters. topics_max limits it.
 	Topics int64 `protobuf:"varint,11,opt,name=topics,proto3" json:"topics,omitempty"`
