@@ -42,23 +42,6 @@ void Pause(grpc::Channel* channel, SteadyTime end) {
   std::this_thread::sleep_until(end);
 }
 
-// The option `repeat` of the method with such requests.
-v1::CallRepeat RepeatOf(const google::protobuf::Descriptor* request) {
-  static const auto* const by_request = [] {
-    auto* rules = new std::unordered_map<const google::protobuf::Descriptor*, v1::CallRepeat>;
-    for (const auto* file :
-         {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
-      for (int i = 0; i < file->service(0)->method_count(); ++i) {
-        const auto* const method = file->service(0)->method(i);
-        rules->emplace(method->input_type(), method->options().GetExtension(v1::call).repeat());
-      }
-    }
-    return rules;
-  }();
-  const auto found = by_request->find(request);
-  return found == by_request->end() ? v1::CALL_REPEAT_UNSPECIFIED : found->second;
-}
-
 bool HasEtag(const google::protobuf::Message& request) {
   const auto* const etag = request.GetDescriptor()->FindFieldByName("etag");
   return etag != nullptr && !request.GetReflection()->GetString(request, etag).empty();
@@ -73,8 +56,28 @@ bool IsAnswer(const absl::Status& status) {
 
 }  // namespace
 
+const google::protobuf::MethodDescriptor* MethodOf(const google::protobuf::Message& request) {
+  using google::protobuf::Descriptor;
+  using google::protobuf::MethodDescriptor;
+  static const auto* const by_request = [] {
+    auto* methods = new std::unordered_map<const Descriptor*, const MethodDescriptor*>;
+    for (const auto* file :
+         {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
+      for (int i = 0; i < file->service(0)->method_count(); ++i) {
+        const auto* const method = file->service(0)->method(i);
+        methods->emplace(method->input_type(), method);
+      }
+    }
+    return methods;
+  }();
+  const auto found = by_request->find(request.GetDescriptor());
+  return found == by_request->end() ? nullptr : found->second;
+}
+
 OnUnavailable RuleOf(const google::protobuf::Message& request) {
-  switch (RepeatOf(request.GetDescriptor())) {
+  const auto* const method = MethodOf(request);
+  if (method == nullptr) return OnUnavailable::kReturn;
+  switch (method->options().GetExtension(v1::call).repeat()) {
     case v1::CALL_REPEAT_READ:
     case v1::CALL_REPEAT_SAFE:
     case v1::CALL_REPEAT_IF_NAMED:

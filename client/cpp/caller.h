@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
 #include "client/cpp/client_options.h"
@@ -21,6 +22,9 @@ namespace duetime::client {
 // What a call does after UNAVAILABLE: repeat, or return because a repeat could do harm or give a
 // misleading answer.
 enum class OnUnavailable { kRepeat, kReturn };
+
+// The call with such requests, or null.
+const google::protobuf::MethodDescriptor* MethodOf(const google::protobuf::Message& request);
 
 // The rule of the protos (call.proto) for the method with such requests. A request that the server
 // recognises by a name has one, unless the caller of the library forbids a repeat.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "duetime/v1/call.pb.h"
 #include "tests/unit/client/client_fixture.h"
 
 namespace duetime::client {
@@ -35,6 +36,28 @@ class AdminClientTest : public ClientTest<AdminClient> {
     EXPECT_EQ(server_.Seen<Request>().size() - before, tries) << Request::descriptor()->name();
   }
 };
+
+TEST_F(AdminClientTest, MakesEachCallOfTheServiceAdminAndRepeatsItAsItsOptionSays) {
+  const auto* const service = v1::ServerInfoRequest::descriptor()->file()->service(0);
+  const auto make = [](const google::protobuf::Descriptor* type) {
+    auto* const factory = google::protobuf::MessageFactory::generated_factory();
+    return std::unique_ptr<google::protobuf::Message>(factory->GetPrototype(type)->New());
+  };
+  for (int i = 0; i < service->method_count(); ++i) {
+    const auto* const method = service->method(i);
+    const auto response = make(method->output_type());
+    calls_ = 0;
+    server_.OnType(method->input_type(), [&](const auto&, auto*) { return FailFirst(1); });
+    const bool once = method->options().GetExtension(v1::call).repeat() == v1::CALL_REPEAT_ONCE;
+    const absl::Status status = client_->Call(*make(method->input_type()), response.get());
+    EXPECT_EQ(status.code(), once ? absl::StatusCode::kUnavailable : absl::StatusCode::kOk)
+        << method->name() << ": " << status;
+    EXPECT_EQ(calls_, once ? 1 : 2) << method->name();
+  }
+  v1::GetResponse response;
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Call(v1::GetRequest(), &response)));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Call(v1::GetTopicRequest(), &response)));
+}
 
 TEST_F(AdminClientTest, ReturnsTheResourceOfAnAnswer) {
   const std::string name = "name: 'n'";

@@ -29,6 +29,9 @@ using ScheduleServerStream =
 // the public members are set before Start.
 class FakeServer final : private v1::Messages::Service, private v1::Admin::Service {
  public:
+  using AnyAnswer =
+      std::function<grpc::Status(const google::protobuf::Message&, google::protobuf::Message*)>;
+
   FakeServer();
   // Stops the server.
   ~FakeServer() override;
@@ -36,12 +39,16 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   // Answers the unary call with this request type by `answer(request, response)`.
   template <typename Request, typename Response>
   void On(std::function<grpc::Status(const Request&, Response*)> answer) {
+    OnType(Request::descriptor(),
+           [answer = std::move(answer)](const google::protobuf::Message& request,
+                                        google::protobuf::Message* response) {
+             return answer(static_cast<const Request&>(request), static_cast<Response*>(response));
+           });
+  }
+  // As On, by the type of the request.
+  void OnType(const google::protobuf::Descriptor* request, AnyAnswer answer) {
     const base::MutexLock lock(&mutex_);
-    answers_[Request::descriptor()->full_name()] = [answer = std::move(answer)](
-                                                       const google::protobuf::Message& request,
-                                                       google::protobuf::Message* response) {
-      return answer(static_cast<const Request&>(request), static_cast<Response*>(response));
-    };
+    answers_[request->full_name()] = std::move(answer);
   }
   // Answers the call with this response each time.
   template <typename Request, typename Response>
@@ -84,9 +91,6 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   std::string target() const { return "unix:" + directory_ + "/s"; }
 
  private:
-  using AnyAnswer =
-      std::function<grpc::Status(const google::protobuf::Message&, google::protobuf::Message*)>;
-
   grpc::Status Unary(grpc::ServerContext* context, const google::protobuf::Message& request,
                      google::protobuf::Message* response);
 
@@ -132,6 +136,10 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   DUETIME_FAKE(GetOperation)
   DUETIME_FAKE(ListOperations)
   DUETIME_FAKE(CancelOperation)
+  DUETIME_FAKE(StartBackup)
+  DUETIME_FAKE(ReadBackup)
+  DUETIME_FAKE(EndBackup)
+  DUETIME_FAKE(HandOver)
 #undef DUETIME_FAKE
   grpc::Status Subscribe(grpc::ServerContext*, ServerStream*) override;
   grpc::Status ScheduleStream(grpc::ServerContext*, ScheduleServerStream*) override;
