@@ -115,7 +115,7 @@ TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
 TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
   RunSeeds<CatalogCalls>({{"accepted", 20},
                           {"created by use", 1},
-                          {"numbers taken over", 0.05},
+                          {"numbers taken over", 0.02},
                           {"topics changed", 2},
                           {"topics deleted", 1},
                           {"subscribed", 2},

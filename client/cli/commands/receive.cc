@@ -106,7 +106,7 @@ std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
 }
 
 // The reason in a few words.
-std::string ReasonText(v1::SettleRefusal::Reason reason) {
+std::string ShortRefusalText(v1::SettleRefusal::Reason reason) {
   switch (reason) {
     case v1::SettleRefusal::REASON_LEASE_LOST:
       return "lease lost";
@@ -247,7 +247,7 @@ std::string CountsText(const client::SubscriberCounts& counts) {
   add("made dead letters", counts.dead_lettered);
   add("left", counts.left);
   for (const auto& [reason, count] : counts.refusals) {
-    add(absl::StrCat("refused (", ReasonText(reason), ")"), count);
+    add(absl::StrCat("refused (", ShortRefusalText(reason), ")"), count);
   }
   add("unconfirmed", counts.lost);
   return text + "\n";

@@ -280,21 +280,19 @@ TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
   EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
 }
 
-// The message expires in a full topic without a subscription. By the redrive, the number of its
-// topic belongs to another one.
+// By the redrive, the number of the letter's topic belongs to another one.
 TEST_F(DeadLettersTest, GoBackToTheNameOfTheirTopicAndNeverToItsNumber) {
   Start();
-  v1::TopicSettings full;
-  full.set_max_pending(1);
-  ASSERT_TRUE(CreateTopic("t", full).ok());
-  v1::ScheduleRequest request = NewMessage("t", "late");
+  CreateWithAttempts("t", "s", 1);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 0, "s");
+  v1::ScheduleRequest request = NewMessage("t", "poison");
   request.set_key("order-1");
-  request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
-  request.mutable_ttl()->set_nanos(1'000'000);
-  request.mutable_deliver_time()->set_seconds(1'000'000'000);
-  EXPECT_EQ(AwaitEnd(MustSchedule(request)).state(), v1::Message::STATE_DEAD_LETTERED);
+  MustSchedule(request);
+  subscriber.ReadDeliveries(1);
+  subscriber.Nack(subscriber.deliveries[0].lease_token());
+  subscriber.ReadSettled(1);
   ASSERT_EQ(Letters("t.dlq").size(), 1u);
-  EXPECT_EQ(Letters("t.dlq")[0].dead_letter().topic(), "t");
 
   const storage::TopicId number = node_->snapshots().Read().FindTopic("t")->id;
   ASSERT_TRUE(DeleteTopic("t").ok());
@@ -319,10 +317,10 @@ TEST_F(DeadLettersTest, ReviveTheirTopicWhileItsNameIsThere) {
   CreateWithAttempts("t", "s", 1);
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("t", 0, "s");
-  const std::string id = MustSchedule(NewMessage("t", "poison"));
+  MustSchedule(NewMessage("t", "poison"));
   subscriber.ReadDeliveries(1);
   subscriber.Nack(subscriber.deliveries[0].lease_token());
-  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
+  subscriber.ReadSettled(1);
   ASSERT_TRUE(DeleteTopic("t").ok());
   clock_.Pass(49 * 3'600'000);
   EXPECT_EQ(AwaitRedrive("t.dlq").changed(), 1);
