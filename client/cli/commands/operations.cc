@@ -309,54 +309,62 @@ absl::StatusOr<v1::ListResponse> FirstLetters(const v1::StartBulkRequest& reques
   return client->List(list);
 }
 
-// The topics from which the first dead letters came, which are full.
-absl::StatusOr<Names> FullOrigins(const v1::StartBulkRequest& request, Client* client,
-                                  AdminClient* admin, bool* all) {
+// Why the topics from which the first dead letters came take nothing back: they are full, or, after
+// the redrive, they are not there. `all`: these are the topics of all dead letters.
+absl::StatusOr<Names> ClosedOrigins(const v1::StartBulkRequest& request, bool after, Client* client,
+                                    AdminClient* admin, bool* all) {
   const absl::StatusOr<v1::ListResponse> page = FirstLetters(request, client);
   if (!page.ok()) return page.status();
   std::set<std::string> origins;
   for (const v1::Message& letter : page->messages()) {
     if (letter.has_dead_letter()) origins.insert(letter.dead_letter().topic());
   }
-  Names full;
+  Names closed;
   for (const std::string& origin : origins) {
     v1::GetTopicRequest get;
     get.set_name(origin);
     const absl::StatusOr<v1::Topic> topic = admin->GetTopic(get);
-    // A redrive creates a topic that was deleted.
-    if (absl::IsNotFound(topic.status())) continue;
+    if (absl::IsNotFound(topic.status())) {
+      // While the server knows the name of a deleted topic, a redrive creates the topic.
+      if (after) {
+        closed.push_back(absl::StrCat("there is no topic ", origin,
+                                      "; create it by duetime topic create ", origin,
+                                      ", then redrive again"));
+      }
+      continue;
+    }
     if (!topic.ok()) return topic.status();
     const int64_t max = topic->settings().max_pending();
     if (max == 0 || topic->counts().pending() < max) continue;
-    full.push_back(absl::StrCat("the topic ", origin, " is full: ", topic->counts().pending(),
-                                " of max_pending ", max, "; raise it by duetime topic update ",
-                                origin, " --max-pending N"));
+    closed.push_back(absl::StrCat("the topic ", origin, " is full: ", topic->counts().pending(),
+                                  " of max_pending ", max, "; raise it by duetime topic update ",
+                                  origin, " --max-pending N"));
   }
-  *all = !full.empty() && full.size() == origins.size() && page->next_page_token().empty();
-  return full;
+  *all = !closed.empty() && closed.size() == origins.size() && page->next_page_token().empty();
+  return closed;
 }
 
 // As RunBulk, and says why dead letters stay.
 ExitCode Redrive(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
                  Client* client, AdminClient* admin) {
   bool all = false;
-  absl::StatusOr<Names> full = FullOrigins(request, client, admin, &all);
+  absl::StatusOr<Names> closed = ClosedOrigins(request, /*after=*/false, client, admin, &all);
   // This is for the text alone: a client that may not read these topics may still redrive.
   // A topic without limits, or with room: the common case.
-  const bool had_room = !full.ok() || full->empty();
+  const bool had_room = !closed.ok() || closed->empty();
   if (all && !input.Has("--wait") && !request.dry_run()) {
     return Fail(settings, absl::ResourceExhaustedError(absl::StrCat(
-                              "nothing was sent back, because ", absl::StrJoin(*full, "; "))));
+                              "nothing was sent back, because ", absl::StrJoin(*closed, "; "))));
   }
   v1::Operation operation;
   const ExitCode code = RunBulk(settings, input, request, admin, &operation);
   const int64_t stay = operation.unchanged();
   if (code != kDone || stay == 0 || request.dry_run()) return code;
-  if (had_room) full = FullOrigins(request, client, admin, &all);
+  if (had_room) closed = ClosedOrigins(request, /*after=*/true, client, admin, &all);
   const std::string letters =
       stay == 1 ? "1 dead letter stays" : absl::StrCat(stay, " dead letters stay");
-  if (full.ok() && !full->empty()) {
-    PrintError(absl::StrCat(letters, ", because ", absl::StrJoin(*full, "; "), "\n"));
+  if (closed.ok() && !closed->empty()) {
+    PrintError(absl::StrCat(letters, ", because ", absl::StrJoin(*closed, "; "), "\n"));
     return kRefused;
   }
   if (operation.changed() > 0 || operation.state() != v1::Operation::STATE_DONE) return code;

@@ -379,6 +379,15 @@ TEST_F(CommandsTest, DeadLettersThatStayAreExplained) {
     EXPECT_EQ(result.code, c.code) << c.operation;
     EXPECT_EQ(result.err, c.text);
   }
+  // The server no longer knows the name.
+  Refuse<v1::GetTopicRequest>(grpc::StatusCode::NOT_FOUND, "TOPIC_NOT_FOUND");
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
+      "operation { state: STATE_DONE unchanged: 1 }");
+  const Result gone = Cli("dlq redrive t --dead-letter-topic t.dlq --all --wait");
+  EXPECT_EQ(gone.code, kRefused);
+  EXPECT_EQ(gone.err,
+            "1 dead letter stays, because there is no topic t; create it by duetime topic create "
+            "t, then redrive again\n");
   // Nothing can move, so nothing is started, whether the command waits or not.
   Answer<v1::GetTopicRequest, v1::GetTopicResponse>(
       "topic { name: 't' settings { max_pending: 2 } counts { pending: 2 } }");
