@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <coroutine>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 #include "server/api/failure.h"
 #include "server/gateway/cell_call.h"
@@ -92,6 +95,9 @@ class SplitBatch {
         auto* const result = results->Mutable(part.positions[static_cast<size_t>(i)]);
         if (status.ok()) {
           result->Swap(part.response.mutable_results(i));
+          if (result->has_error()) {
+            Renumber(part.positions[static_cast<size_t>(i)], result->mutable_error());
+          }
         } else {
           api::FillFailure(status, result->mutable_error());
         }
@@ -123,6 +129,21 @@ class SplitBatch {
                          [](const auto& message) { return !message.request_id().empty(); });
     } else {
       return false;
+    }
+  }
+
+  // The cell has numbered the field by the item's position in the part: "messages[3].topic".
+  static void Renumber(int position, v1::Failure* error) {
+    const std::string in_part = error->field();
+    const size_t open = in_part.find('[');
+    const size_t close = in_part.find(']');
+    if (open > close || close == std::string::npos) return;
+    const std::string field =
+        absl::StrCat(in_part.substr(0, open + 1), position, in_part.substr(close));
+    error->set_field(field);
+    if (error->metadata().contains("field")) (*error->mutable_metadata())["field"] = field;
+    if (absl::StartsWith(error->message(), in_part)) {
+      error->set_message(field + error->message().substr(in_part.size()));
     }
   }
 
