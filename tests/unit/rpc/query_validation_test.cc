@@ -16,56 +16,6 @@
 namespace duetime::rpc {
 namespace {
 
-struct ListCase {
-  std::string name;
-  std::string reason;
-  std::function<void(v1::ListRequest*)> change;
-};
-
-TEST(ValidateListTest, EachRule) {
-  using R = v1::ListRequest;
-  const std::vector<ListCase> cases = {
-      {"good", "OK", [](R*) {}},
-      {"topic", "INVALID_TOPIC topic", [](R* r) { r->clear_topic(); }},
-      {"prefix 255", "OK", [](R* r) { r->set_key_prefix(std::string(255, 'k')); }},
-      {"prefix 256", "INVALID_KEY key_prefix",
-       [](R* r) { r->set_key_prefix(std::string(256, 'k')); }},
-      {"label", "OK", [](R* r) { (*r->mutable_labels())["a"] = "b"; }},
-      {"bad label", "INVALID_LABELS labels", [](R* r) { (*r->mutable_labels())["a b"] = ""; }},
-      {"too many labels", "INVALID_LABELS labels",
-       [](R* r) {
-         for (int i = 0; i < 17; ++i) (*r->mutable_labels())["l" + std::to_string(i)] = "";
-       }},
-      {"start", "OK", [](R* r) { r->mutable_start_time()->set_seconds(5); }},
-      {"bad start", "INVALID_FILTER start_time",
-       [](R* r) { r->mutable_start_time()->set_nanos(-1); }},
-      {"end at start", "INVALID_FILTER end_time",
-       [](R* r) {
-         r->mutable_start_time()->set_seconds(5);
-         r->mutable_end_time()->set_seconds(5);
-       }},
-      {"end 0", "INVALID_FILTER end_time", [](R* r) { r->mutable_end_time(); }},
-      {"state", "OK", [](R* r) { r->add_states(v1::Message::STATE_DUE); }},
-      {"ended state", "INVALID_FILTER states",
-       [](R* r) { r->add_states(v1::Message::STATE_ACKED); }},
-      {"unknown state", "INVALID_FILTER states",
-       [](R* r) { r->add_states(static_cast<v1::Message::State>(99)); }},
-      {"view 7", "INVALID_VIEW view", [](R* r) { r->set_view(static_cast<v1::MessageView>(7)); }},
-      {"size -1", "INVALID_PAGE_SIZE page_size", [](R* r) { r->set_page_size(-1); }},
-      {"size large", "OK", [](R* r) { r->set_page_size(1'000'000); }},
-      {"token", "INVALID_PAGE_TOKEN page_token", [](R* r) { r->set_page_token("x"); }},
-  };
-  for (const ListCase& test : cases) {
-    SCOPED_TRACE(test.name);
-    v1::ListRequest request;
-    request.set_topic("orders");
-    test.change(&request);
-    api::ValidList valid;
-    EXPECT_EQ(RefusalOf(api::ValidateList(request, api::RequestLimits{}, &valid)), test.reason);
-    EXPECT_LE(valid.page_size, api::kPageSizeMax);
-  }
-}
-
 TEST(ValidateListTest, ATokenBelongsToItsFilter) {
   v1::ListRequest request;
   request.set_topic("orders");
@@ -73,6 +23,9 @@ TEST(ValidateListTest, ATokenBelongsToItsFilter) {
   api::ValidList valid;
   ASSERT_TRUE(api::ValidateList(request, api::RequestLimits{}, &valid).ok());
   EXPECT_EQ(valid.page_size, api::kPageSizeDefault);
+  request.set_page_size(1'000'000);
+  ASSERT_TRUE(api::ValidateList(request, api::RequestLimits{}, &valid).ok());
+  EXPECT_EQ(valid.page_size, api::kPageSizeMax);
   const query::ListPosition position = {.place = {.due_ms = 5, .id = {.high = 6, .low = 7}},
                                         .key = "k"};
   request.set_page_token(api::MakePageToken(valid.token_filter, position));
@@ -134,45 +87,16 @@ TEST(ValidateForecastTest, RangeAndBuckets) {
   ASSERT_TRUE(api::ValidateForecast(request, kNow, &valid).ok());
   EXPECT_EQ(valid.range.start_ms % storage::kDayMs, 0u);
   EXPECT_EQ(valid.range.buckets, 10'000u);
-  request.set_buckets(10'001);
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
-  request.set_buckets(-1);
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
-  request.set_buckets(1);
-  request.set_bucket(static_cast<v1::ForecastRequest::Bucket>(17));
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
-  request.set_bucket(v1::ForecastRequest::BUCKET_SECOND);
-  request.mutable_start_time()->set_nanos(-1);
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
-  request.mutable_start_time()->set_seconds(253'402'300'799);
-  request.mutable_start_time()->set_nanos(0);
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
-  request.clear_start_time();
-  request.set_topic("a b");
-  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_TOPIC topic");
 }
 
-TEST(TopicSettingsTest, Validates) {
+TEST(TopicSettingsTest, TheRetentionMayBeZero) {
   const api::RequestLimits limits;
   v1::TopicSettings proto;
   api::TopicSettings settings;
   ASSERT_TRUE(api::ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
   EXPECT_EQ(settings, api::TopicSettings{});
-  const std::string kBad = "INVALID_TOPIC_SETTINGS ";
-  const auto reason = [&](const std::function<void(v1::TopicSettings*)>& change) {
-    v1::TopicSettings changed;
-    change(&changed);
-    return RefusalOf(api::ValidateTopicSettings(changed, "t", limits, "s", &settings));
-  };
-  EXPECT_EQ(reason([](auto* s) { s->set_max_pending(-1); }), kBad + "s.max_pending");
-  EXPECT_EQ(reason([](auto* s) { s->set_max_payload_bytes(-1); }), kBad + "s.max_payload_bytes");
-  EXPECT_EQ(reason([](auto* s) { s->set_max_payload_bytes((1 << 20) + 1); }),
-            kBad + "s.max_payload_bytes");
-  EXPECT_EQ(reason([](auto* s) { s->mutable_default_ttl()->set_seconds(-1); }),
-            kBad + "s.default_ttl");
-  EXPECT_EQ(reason([](auto* s) { s->mutable_tombstone_retention()->set_seconds(401 * 86'400); }),
-            kBad + "s.tombstone_retention");
-  EXPECT_EQ(reason([](auto* s) { s->mutable_tombstone_retention(); }), "OK");
+  proto.mutable_tombstone_retention();
+  ASSERT_TRUE(api::ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
   EXPECT_EQ(settings.tombstone_retention_ms, 0u);
 }
 

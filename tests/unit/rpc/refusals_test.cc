@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Refusals through a socket that no other test covers: reason, code and metadata.
+// Refusals through a socket: the table refusals.txt, and those that depend on what the server has.
+#include "tests/support/refusals.h"
+
 #include <atomic>
 #include <functional>
 #include <map>
@@ -34,16 +36,6 @@ class RefusalsTest : public ServerTest {
       EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
     }
   }
-  // Sends a Schedule with a bad field and checks the refusal.
-  template <typename Change>
-  void ExpectInvalid(const std::string& reason, const std::string& field, Change change) {
-    v1::ScheduleRequest request = NewMessage("t", "p", 10);
-    change(&request);
-    v1::ScheduleResponse response;
-    const grpc::Status status = Schedule(request, &response);
-    Expect(status, StatusCode::INVALID_ARGUMENT, reason, {});
-    EXPECT_NE(status.error_message().find(field), std::string::npos) << status.error_message();
-  }
   template <typename Request, typename Response>
   grpc::Status Call(grpc::Status (v1::Messages::Stub::*method)(grpc::ClientContext*, const Request&,
                                                                Response*),
@@ -72,42 +64,23 @@ class RefusalsTest : public ServerTest {
   }
 };
 
-TEST_F(RefusalsTest, FieldsOfASchedule) {
+TEST_F(RefusalsTest, EachFieldOutOfItsBounds) {
   Start();
-  const std::string long_name(256, 'n');
-  ExpectInvalid("INVALID_KEY", "key", [&](auto* request) { request->set_key(long_name); });
-  ExpectInvalid("INVALID_ORDERING_KEY", "ordering_key",
-                [&](auto* request) { request->set_ordering_key(long_name); });
-  ExpectInvalid("INVALID_REQUEST_ID", "request_id",
-                [&](auto* request) { request->set_request_id(long_name); });
-  ExpectInvalid("INVALID_LABELS", "labels",
-                [](auto* request) { (*request->mutable_labels())["a b"] = "v"; });
-  ExpectInvalid("INVALID_TTL", "ttl", [](auto* request) { request->mutable_ttl(); });
-  ExpectInvalid("INVALID_SPREAD", "spread",
-                [](auto* request) { request->mutable_spread()->set_seconds(-1); });
-  ExpectInvalid("INVALID_ON_CONFLICT", "on_conflict", [](auto* request) {
-    request->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
-  });
+  test::ExpectRefusals(channel_);
+}
+
+TEST_F(RefusalsTest, TheEdgesAreAccepted) {
+  Start();
+  test::ExpectAccepted(channel_);
 }
 
 TEST_F(RefusalsTest, Operations) {
   node_options_.limits.operations_max = 1;
   Start();
   MustSchedule(NewMessage("t", "p", 100));
-  v1::StartBulkRequest bulk = NewBulk("a b");
-  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_OPERATION_NAME", {});
-  bulk = NewBulk("n");
-  bulk.set_action(v1::BULK_ACTION_UNSPECIFIED);
-  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_ACTION", {});
-  bulk = NewBulk("n");
-  bulk.mutable_filter()->mutable_start_time()->set_nanos(-1);
-  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
-  bulk = NewBulk("n");
-  bulk.mutable_filter()->set_message_id("06c");
-  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // an equal request
-  bulk = NewBulk("n");
+  v1::StartBulkRequest bulk = NewBulk("n");
   bulk.set_action(v1::BULK_ACTION_RELEASE);
   Expect(StartBulk(bulk), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS", {{"name", "n"}});
   Expect(StartBulk(NewBulk("m")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT",
@@ -238,11 +211,6 @@ TEST_F(RefusalsTest, AnOperationThatOneShardHasIsNotDone) {
 TEST_F(RefusalsTest, Recurrences) {
   node_options_.limits.recurrences_max = 1;
   Start();
-  Expect(CreateRecurrence("a b", "* * * * *"), StatusCode::INVALID_ARGUMENT,
-         "INVALID_RECURRENCE_NAME", {});
-  Expect(CreateRecurrence("r", "* * 61 * *"), StatusCode::INVALID_ARGUMENT, "INVALID_CRON",
-         {{"value", "61"}});
-  Expect(CreateRecurrence("r", ""), StatusCode::INVALID_ARGUMENT, "INVALID_RECURRENCE", {});
   ASSERT_TRUE(CreateRecurrence("r", "@daily").ok());
   Expect(CreateRecurrence("r", "@hourly"), StatusCode::ALREADY_EXISTS, "CONTENT_MISMATCH",
          {{"name", "r"}});
@@ -261,23 +229,10 @@ TEST_F(RefusalsTest, Recurrences) {
   v1::UpdateRecurrenceRequest update;
   update.mutable_recurrence()->set_name("r");
   v1::UpdateRecurrenceResponse updated;
-  Expect(messages_->UpdateRecurrence(NewContext().get(), update, &updated),
-         StatusCode::INVALID_ARGUMENT, "INVALID_UPDATE_MASK", {});
   update.mutable_update_mask()->add_paths("overlap");
   update.set_etag("x");
   Expect(messages_->UpdateRecurrence(NewContext().get(), update, &updated), StatusCode::ABORTED,
          "ETAG_MISMATCH", {{"name", "r"}});
-}
-
-TEST_F(RefusalsTest, EtagOfAReschedule) {
-  Start();
-  v1::RescheduleRequest request;
-  request.set_message_id(MustSchedule(NewMessage("t", "p", 100)));
-  request.mutable_delay()->set_seconds(1);
-  request.set_etag("x");
-  v1::RescheduleResponse response;
-  Expect(messages_->Reschedule(NewContext().get(), request, &response),
-         StatusCode::INVALID_ARGUMENT, "INVALID_ETAG", {});
 }
 
 TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of subscriptions and topics: the valid ones, and the reasons of refusals.
+// Settings of subscriptions. refusals.txt has those that are refused.
 #include "server/api/subscriptions/subscription_settings.h"
-
-#include <functional>
-#include <limits>
-#include <string>
 
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-#include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
-
-std::string Refusal(const std::function<void(v1::SubscriptionSettings*)>& change) {
-  v1::SubscriptionSettings proto;
-  change(&proto);
-  protocol::SubscriptionSettings settings;
-  const absl::Status status = api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings);
-  return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
-}
 
 TEST(SubscriptionSettingsTest, GoThereAndBack) {
   v1::SubscriptionSettings proto;
@@ -92,43 +79,6 @@ TEST(SubscriptionSettingsTest, ADefaultDelayIsNotZeroAndAGivenZeroIs) {
   EXPECT_EQ(read("retry { max_backoff { nanos: 500000000 } }").min_backoff_ms, 500u);
 }
 
-TEST(SubscriptionSettingsTest, RefusesWhatIsOutOfBounds) {
-  using Proto = v1::SubscriptionSettings;
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_lease_duration()->set_nanos(999'999'999); }),
-            "s.lease_duration");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_lease_duration()->set_seconds(43'201); }),
-            "s.lease_duration");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->mutable_min_backoff()->set_seconds(-1); }),
-            "s.retry.min_backoff");
-  EXPECT_EQ(
-      Refusal([](Proto* p) { p->mutable_retry()->mutable_max_backoff()->set_seconds(43'201); }),
-      "s.retry.max_backoff");
-  EXPECT_EQ(Refusal([](Proto* p) {
-              p->mutable_retry()->mutable_min_backoff()->set_seconds(2);
-              p->mutable_retry()->mutable_max_backoff()->set_seconds(1);
-            }),
-            "s.retry.max_backoff");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_multiplier(0.5); }),
-            "s.retry.multiplier");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_multiplier(101); }),
-            "s.retry.multiplier");
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(Refusal([&](Proto* p) { p->mutable_retry()->set_multiplier(nan); }),
-            "s.retry.multiplier");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_jitter(1.1); }), "s.retry.jitter");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_max_attempts(-1); }),
-            "s.retry.max_attempts");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_max_attempts(1'000'001); }),
-            "s.retry.max_attempts");
-  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retention()->set_nanos(1); }), "s.retention");
-  EXPECT_EQ(Refusal([](Proto* p) { p->set_retention_policy(static_cast<v1::RetentionPolicy>(9)); }),
-            "s.retention_policy");
-  EXPECT_EQ(Refusal([](Proto* p) { p->set_retention_max_messages(-1); }),
-            "s.retention_max_messages");
-  EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
-  EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("a b"); }), "s.dead_letter_topic");
-}
-
 TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
   protocol::SubscriptionSettings from;
   from.paused = true;
@@ -179,52 +129,6 @@ TEST(SubscriptionSettingsTest, AnEmptyNameIsTheDefaultOne) {
   absl::string_view valid;
   ASSERT_TRUE(api::ValidateSubscription("", "name", &valid).ok());
   EXPECT_EQ(valid, "default");
-  EXPECT_EQ(ReasonOf(api::ValidateSubscription("a b", "name", &valid)), "INVALID_SUBSCRIPTION");
-  EXPECT_EQ(ReasonOf(api::ValidateSubscription(std::string(256, 'a'), "name", &valid)),
-            "INVALID_SUBSCRIPTION");
-}
-
-// ---- Topics
-
-std::string TopicRefusal(const std::function<void(v1::TopicSettings*)>& change) {
-  v1::TopicSettings proto;
-  change(&proto);
-  api::TopicSettings settings;
-  const absl::Status status = api::ValidateTopicSettings(proto, "t", {}, "s", &settings);
-  return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
-}
-
-TEST(TopicSettingsTest, RefusesWhatIsOutOfBounds) {
-  using Proto = v1::TopicSettings;
-  EXPECT_EQ(TopicRefusal([](Proto* p) { p->mutable_rate(); }), "s.rate.messages_per_second");
-  EXPECT_EQ(TopicRefusal([](Proto* p) { p->mutable_rate()->set_messages_per_second(1'000'001); }),
-            "s.rate.messages_per_second");
-  EXPECT_EQ(TopicRefusal([](Proto* p) {
-              p->mutable_rate()->set_messages_per_second(1);
-              p->mutable_rate()->set_burst(-1);
-            }),
-            "s.rate.burst");
-  const auto limit_refusal = [](int64_t messages, v1::MinuteLimit::Policy policy,
-                                int64_t spread_s) {
-    return TopicRefusal([&](Proto* p) {
-      v1::MinuteLimit* const limit = p->mutable_minute_limit();
-      limit->set_messages(messages);
-      limit->set_policy(policy);
-      if (spread_s >= 0) limit->mutable_spread_max()->set_seconds(spread_s);
-    });
-  };
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_WARN, -1), "OK");
-  EXPECT_EQ(limit_refusal(0, v1::MinuteLimit::POLICY_WARN, -1), "s.minute_limit.messages");
-  EXPECT_EQ(limit_refusal(-1, v1::MinuteLimit::POLICY_REFUSE, -1), "s.minute_limit.messages");
-  EXPECT_EQ(limit_refusal(1, static_cast<v1::MinuteLimit::Policy>(4), -1), "s.minute_limit.policy");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_REFUSE, 60), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, -1), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 59), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 60), "OK");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 86'400), "OK");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 86'401), "s.minute_limit.spread_max");
-  EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
-  EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("?"); }), "s.dead_letter_topic");
 }
 
 }  // namespace
