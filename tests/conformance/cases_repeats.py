@@ -31,7 +31,7 @@ def read_table() -> dict[str, str]:
 
 
 TABLE = read_table()
-# Only the library for C++ has these, for the tool.
+# The cases have no requests for these, which the tool makes.
 OF_THE_TOOL = {"CheckAccess", "StartBackup", "ReadBackup", "EndBackup", "HandOver"}
 
 

@@ -47,8 +47,8 @@ FAULTS = [
      "std::max(paid_at_us_, mono_ms * kMicrosPerMs) + std::min(cost, kBurstUs);", UNIT),
     ("unary methods ask for no rights", RIGHTS, "absl::Status status = CheckRights(worker.context(), call.caller, "
      "call.method().id, request);", "absl::Status status;", DAEMON),
-    ("items of a batch need no right to their topic", RIGHTS, "status = caller->Allows(verb, last) ? absl::OkStatus()",
-     "status = !last.empty() ? absl::OkStatus()", DAEMON),
+    ("items of a batch need no right to their topic", RIGHTS, "caller->Allows(verb, last) ? absl::OkStatus()",
+     "!last.empty() ? absl::OkStatus()", DAEMON),
     ("an item has the right of its neighbour", RIGHTS, "if (topics[i] != last) {", "if (last.empty()) {", DAEMON),
     ("a batch without any right is refused item by item", RIGHTS, "if (!caller->AllowsSomewhere(verb)) {\n    return "
      "CountedRefusal", "if (verb == Verb::kRead) {\n    return CountedRefusal", DAEMON),

@@ -299,14 +299,14 @@ TEST_F(DeadLettersTest, GoBackToTheNameOfTheirTopicAndNeverToItsNumber) {
   clock_.Pass(49 * 3'600'000);
   ASSERT_TRUE(CreateTopic("other").ok());
   ASSERT_EQ(node_->snapshots().Read().FindTopic("other")->id, number);
-  v1::Operation operation = AwaitRedrive("t.dlq");
+  v1::Operation operation = AwaitOperation(Redrive("t.dlq"));
   EXPECT_EQ(operation.changed(), 0);
   EXPECT_EQ(operation.unchanged(), 1);
   EXPECT_EQ(Letters("t.dlq").size(), 1u);
   EXPECT_TRUE(Letters("other").empty());
 
   ASSERT_TRUE(CreateTopic("t").ok());
-  EXPECT_EQ(AwaitRedrive("t.dlq").changed(), 1);
+  EXPECT_EQ(AwaitOperation(Redrive("t.dlq")).changed(), 1);
   EXPECT_TRUE(Letters("t.dlq").empty());
   EXPECT_TRUE(Letters("other").empty());
 }
@@ -323,7 +323,7 @@ TEST_F(DeadLettersTest, ReviveTheirTopicWhileItsNameIsThere) {
   subscriber.ReadSettled(1);
   ASSERT_TRUE(DeleteTopic("t").ok());
   clock_.Pass(49 * 3'600'000);
-  EXPECT_EQ(AwaitRedrive("t.dlq").changed(), 1);
+  EXPECT_EQ(AwaitOperation(Redrive("t.dlq")).changed(), 1);
   ASSERT_TRUE(CreateTopic("other").ok());
   TestSubscriber again(messages_.get());
   again.Start("t");
