@@ -256,6 +256,12 @@ TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   shard_.Handle(now_, Reject(kStream, 0, 1));
   StepUntilQuiet();
   EXPECT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(shard_.stats().dead_letters_refused, 0u) << "the sender may send it again";
+  protocol::SettleCommand again = Reject(kStream, 0, 1);
+  again.settlements[0].again = true;
+  shard_.Handle(now_, std::move(again));
+  StepUntilQuiet();
+  EXPECT_EQ(refused_.size(), 2u);
   EXPECT_EQ(shard_.stats().dead_letters_refused, 1u);
   shard_.Handle(now_,
                 test::Settles(kStream, {tokens_[0]}, {.action = SettleAction::kNack, .ms = 0}));

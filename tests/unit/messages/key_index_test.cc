@@ -87,7 +87,7 @@ TEST_F(KeyIndexTest, EachScopeHasRequestNamesOfItsOwn) {
 TEST_F(KeyIndexTest, ANameInFlightIsNotRead) {
   const auto name = MessageLocks::KeyName(kTopic, "a");
   locks_.Lock(name);
-  EXPECT_DEATH((void)index_.Find(now_, kTopic, IndexKind::kUserKey, "a"), "Held");
+  EXPECT_DEATH((void)index_.Find(now_, kTopic, IndexKind::kUserKey, "a"), "Locked");
   locks_.Unlock(now_, name, true);
 }
 
