@@ -121,7 +121,7 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
            sizeof(limits.failure_rate) + sizeof(limits.nameless_retry) + sizeof(limits.lease_key) +
            sizeof(config.server.version) + sizeof(config.store.open_files_max) +
-           sizeof(catalog.tombstone_retention_ms) +
+           sizeof(catalog.tombstone_retention_ms) + sizeof(catalog.request_retention_ms) +
            std::max(sizeof(catalog.shards), alignof(Config));
   EXPECT_EQ(bytes, sizeof(Config));
 }
