@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <grpcpp/grpcpp.h>
 #include <random>
 #include <thread>
@@ -16,7 +17,6 @@
 #include "client/cpp/error.h"
 #include "client/cpp/subscriber_state.h"
 #include "duetime/v1/messages.grpc.pb.h"
-#include "server/base/check.h"
 #include "server/base/mutex.h"
 
 namespace duetime::client {
@@ -75,8 +75,7 @@ v1::Settlement ToProto(const Settlement& settlement, std::string lease_token) {
     case Settlement::Kind::kAck:
       break;
     case Settlement::Kind::kLeave:
-      DT_CHECK(false);  // without an action, it would be an ack
-      break;
+      std::abort();  // without an action, it would be an ack
     case Settlement::Kind::kNack:
       proto.mutable_nack()->set_reason(settlement.reason);
       set_delay(proto.mutable_nack());

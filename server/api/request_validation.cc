@@ -55,6 +55,13 @@ absl::Status CheckAmount(int64_t value, int64_t limit, absl::string_view reason,
   return OverLimit(reason, field, static_cast<uint64_t>(value), static_cast<uint64_t>(limit), unit);
 }
 
+// The name of the field with the items of a batch.
+absl::string_view ItemsOf(const google::protobuf::Descriptor* type) {
+  int i = 0;
+  while (!type->field(i)->is_repeated()) ++i;
+  return type->field(i)->name();
+}
+
 }  // namespace
 
 absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
@@ -64,12 +71,13 @@ absl::Status ParseBatch(const RequestLimits& limits, grpc::ByteBuffer* buffer,
   rpc::WireSummary summary;
   absl::Status status = rpc::CheckRequest(buffer, request->GetDescriptor(), &summary);
   if (!status.ok()) return status;
+  const std::string items(ItemsOf(request->GetDescriptor()));
   if (summary.elements > limits.batch_messages_max) {
-    return OverLimit(kReason, "messages", summary.elements, limits.batch_messages_max, "messages");
+    return OverLimit(kReason, items, summary.elements, limits.batch_messages_max, items);
   }
   // One message has limits of its own, which may be larger.
   if (bytes > limits.batch_bytes_max && summary.elements > 1) {
-    return OverLimit(kReason, "messages", bytes, limits.batch_bytes_max, "bytes");
+    return OverLimit(kReason, items, bytes, limits.batch_bytes_max, "bytes");
   }
   return rpc::ParseChecked(buffer, request);
 }

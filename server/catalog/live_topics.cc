@@ -227,7 +227,7 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   state_->Set(*entry, std::move(topic));
   (*entry)->phase = TopicPhase::kDeleted;
   // Nothing names the number yet. While a link does, the name does not end.
-  const uint64_t free_ms = state_->now_ms();
+  const uint64_t free_ms = std::max<uint64_t>(state_->now_ms(), 1);
   state_->Write(**entry, TopicPhase::kDeleted, {}, free_ms);
   state_->SetEnd(*entry, free_ms);
   output_->Then([this, entry = *entry, reserved = (*entry)->topic] {

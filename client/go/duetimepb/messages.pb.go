@@ -21,8 +21,9 @@
 // Errors that every call can return, beside its own:
 //   INVALID_ARGUMENT   MALFORMED_REQUEST   the bytes are not the protobuf message of this call, a string is not UTF-8,
 //                                          or there are more than 1 KiB of fields that this version does not know
-//   RESOURCE_EXHAUSTED OVERLOADED          the server's mailbox is full, or the payloads and pages of all open answers
-//                                          reach open_answers_bytes_max; RetryInfo says when to retry
+//   RESOURCE_EXHAUSTED OVERLOADED          the server's mailbox is full, or mailbox_commands_max calls of Settle, or as
+//                                          many that start or stop bulk operations, are open, or the payloads and pages
+//                                          of all open answers reach open_answers_bytes_max; RetryInfo says when to retry
 //   UNAUTHENTICATED    CREDENTIALS_REQUIRED   the client showed no token, client certificate or Unix socket, and may not
 //                                          do this without
 //   UNAUTHENTICATED    INVALID_CREDENTIALS    the token is unknown, revoked or expired, the JWT is not accepted, or the

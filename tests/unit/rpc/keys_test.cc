@@ -389,6 +389,7 @@ TEST_F(KeysTest, ACancelBatchHasLimits) {
   v1::CancelBatchResponse response;
   const grpc::Status status = messages_->CancelBatch(NewContext().get(), request, &response);
   EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
+  EXPECT_EQ(InfoOf(status).metadata().at("field"), "cancels");
   EXPECT_EQ(MetadataOf(status).at("limit"), "2");
 }
 
