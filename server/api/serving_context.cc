@@ -88,8 +88,10 @@ absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::Snapshot& now = catalog();
   const catalog::TopicPtr deleted = now.FindTopicEvenIfDeleted(name);
   catalog::TopicNeed need{.topics = 1, .names = deleted == nullptr ? size_t{1} : size_t{0}};
-  const size_t ended = now.ended_names(clock->Read().wall_ms);
-  const size_t names = now.names() - std::min(now.names(), ended);
+  size_t names = now.names();
+  // Only with so many names does it matter how many have ended.
+  const size_t more = names + need.names - std::min(names + need.names, 2 * limits.topics_max);
+  if (more > 0) names -= now.ended_names(clock->Read().wall_ms, more);
   absl::Status status = catalog::CheckTopicRoom(limits.topics_max, now.counted(), names, need);
   if (!status.ok() && deleted != nullptr && now.ReservesName(deleted->id)) return absl::OkStatus();
   return status;

@@ -72,6 +72,8 @@ class Loader {
       state_->SetLongestRetention(stored->longest_retention_ms);
     }
     if (note->has_value()) {
+      // A repair may have brought back the end of a former topic of the same name.
+      free_ms_.clear();
       status = MendSubscriptions(**note);
     } else if (own->has_value()) {
       status = LoadSubscriptions();

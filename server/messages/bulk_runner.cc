@@ -149,9 +149,12 @@ void BulkRunner::Save(const protocol::Operation& operation) {
 
 void BulkRunner::End(base::Now now, protocol::OperationState state,
                      protocol::Operation* operation) {
-  if (operation->state == protocol::OperationState::kRunning) --running_;
+  if (operation->state == protocol::OperationState::kRunning) {
+    --running_;
+    // A later cancel of its start must not keep the operation for longer.
+    operation->end_ms = now.wall_ms;
+  }
   operation->state = state;
-  operation->end_ms = now.wall_ms;
   forget_ms_ = std::min(forget_ms_, operation->end_ms + kKeepMs);
   Save(*operation);
 }

@@ -21,8 +21,9 @@
 // Errors that every call can return, beside its own:
 //   INVALID_ARGUMENT   MALFORMED_REQUEST   the bytes are not the protobuf message of this call, a string is not UTF-8,
 //                                          or there are more than 1 KiB of fields that this version does not know
-//   RESOURCE_EXHAUSTED OVERLOADED          the server's mailbox is full, or the payloads and pages of all open answers
-//                                          reach open_answers_bytes_max; RetryInfo says when to retry
+//   RESOURCE_EXHAUSTED OVERLOADED          the server's mailbox is full, or mailbox_commands_max calls of Settle, or as
+//                                          many that start or stop bulk operations, are open, or the payloads and pages
+//                                          of all open answers reach open_answers_bytes_max; RetryInfo says when to retry
 //   UNAUTHENTICATED    CREDENTIALS_REQUIRED   the client showed no token, client certificate or Unix socket, and may not
 //                                          do this without
 //   UNAUTHENTICATED    INVALID_CREDENTIALS    the token is unknown, revoked or expired, the JWT is not accepted, or the
@@ -139,7 +140,8 @@ type MessagesClient interface {
 	//
 	// An item has the errors of Schedule, also those of access control, of a full mailbox (OVERLOADED), and of a cell behind
 	// a gateway. A quota takes items in request order until it refuses one (QUOTA_EXCEEDED); then it refuses the later ones,
-	// too. After an item's UNAVAILABLE, the outcome of that item is unknown.
+	// too. After an item's UNAVAILABLE, the outcome of that item is unknown. If a client is refused too often, its answers
+	// with refused items come up to 5 s later.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK
@@ -560,7 +562,8 @@ type MessagesServer interface {
 	//
 	// An item has the errors of Schedule, also those of access control, of a full mailbox (OVERLOADED), and of a cell behind
 	// a gateway. A quota takes items in request order until it refuses one (QUOTA_EXCEEDED); then it refuses the later ones,
-	// too. After an item's UNAVAILABLE, the outcome of that item is unknown.
+	// too. After an item's UNAVAILABLE, the outcome of that item is unknown. If a client is refused too often, its answers
+	// with refused items come up to 5 s later.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. One item has only the limits of Schedule. An empty batch is OK

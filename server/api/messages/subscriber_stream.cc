@@ -231,8 +231,9 @@ void SubscriberStream::ReadOn() {
 }
 
 void SubscriberStream::AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) {
-  // After Close, the shards know from `received` that these deliveries were not sent.
-  if (phase_ != Phase::kOpen || deliveries.empty()) return;
+  // After Detach, the shards know from `received` that these deliveries were not sent.
+  const bool attached = phase_ == Phase::kOpen || (phase_ == Phase::kClosing && attached_);
+  if (!attached || deliveries.empty()) return;
   // A new subscription may have the same name, and these deliveries may be for it.
   if (watch_.Gone(api_->context())) return Fail(SubscriptionNotFoundError(topic_, subscription_));
   received_[protocol::ShardOfLease(deliveries.front().token)] += deliveries.size();
@@ -334,6 +335,7 @@ void SubscriberStream::OnReadsDone() {
   if (phase_ == Phase::kAwaitStart) {
     return Fail(InvalidSubscribeError("start", "required in the first request"));
   }
+  if (phase_ == Phase::kClosing) return;
   // No more settlements will come, so the stream delivers no more messages. It still confirms the
   // last settlements, because the client may have half-closed to wait for them.
   Close(grpc::Status::OK, kClosingTimeoutMs);
