@@ -139,18 +139,27 @@ struct Charges {
   }
 };
 
+// The quota of a client or of a topic.
+struct ChargedQuota {
+  const access::Quota& quota;
+  access::Meter* meter;
+  std::string of;
+  // Counts the charges for metrics. Null: the quota is that of a topic.
+  const access::Caller* counted = nullptr;
+};
+
 // Takes the messages from a quota until it refuses one; that one and the later ones are refused.
-// Counts that for metrics, if it is the quota of `counted`.
-void Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
-            absl::string_view of, const Charges& charges, const access::Caller* counted,
+void Charge(ServingContext& context, const ChargedQuota& charged, const Charges& charges,
             RefusedItems* refused) {
+  const access::Quota& quota = charged.quota;
+  const access::Caller* const counted = charged.counted;
   const access::Meter::Verdict verdict =
-      meter->Take(context.clock->Read().mono_ms,
-                  {.messages_per_second = quota.messages_per_second,
-                   .bytes_per_second = quota.bytes_per_second,
-                   .pending_messages = quota.pending_messages,
-                   .pending_bytes = quota.pending_bytes},
-                  charges.sizes);
+      charged.meter->Take(context.clock->Read().mono_ms,
+                          {.messages_per_second = quota.messages_per_second,
+                           .bytes_per_second = quota.bytes_per_second,
+                           .pending_messages = quota.pending_messages,
+                           .pending_bytes = quota.pending_bytes},
+                          charges.sizes);
   for (const ChargedLimit& limit : kChargedLimits) {
     if (quota.*limit.of == 0) continue;
     if (counted != nullptr) {
@@ -159,7 +168,7 @@ void Charge(ServingContext& context, access::Meter* meter, const access::Quota& 
     if (verdict.limit != limit.verdict) continue;
     if (counted != nullptr) counted->CountRefused(limit.name);
     const absl::Status error = QuotaError(access::kQuotaNames[static_cast<size_t>(limit.name)],
-                                          quota.*limit.of, of, verdict.wait_ms);
+                                          quota.*limit.of, charged.of, verdict.wait_ms);
     for (size_t i = verdict.taken.messages; i < charges.positions.size(); ++i) {
       refused->emplace(charges.positions[i], error);
     }
@@ -206,7 +215,11 @@ void ChargeQuotas(ServingContext& context, const CallerPtr& caller,
     }
     if (!all.positions.empty()) {
       if (quota->limits_pending()) CountPendingOf(context, caller);
-      Charge(context, caller->meter(), *quota, caller->principal(), all, caller.get(), refused);
+      const ChargedQuota own{.quota = *quota,
+                             .meter = caller->meter(),
+                             .of = std::string(caller->principal()),
+                             .counted = caller.get()};
+      Charge(context, own, all, refused);
     }
   }
   absl::flat_hash_map<absl::string_view, Charges> by_topic;
@@ -218,7 +231,9 @@ void ChargeQuotas(ServingContext& context, const CallerPtr& caller,
     if (quota == nullptr || !CanBeTopic(topic)) continue;
     const std::shared_ptr<access::Meter> meter = context.access->MeterOfTopic(std::string(topic));
     if (quota->limits_pending()) CountPendingOfTopic(context, std::string(topic), meter);
-    Charge(context, meter.get(), *quota, absl::StrCat("topic ", topic), charges, nullptr, refused);
+    const ChargedQuota of_topic{
+        .quota = *quota, .meter = meter.get(), .of = absl::StrCat("topic ", topic)};
+    Charge(context, of_topic, charges, refused);
   }
   if (refused->size() > denied) {
     context.access->over_quota.fetch_add(1, std::memory_order_relaxed);
