@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <grpcpp/grpcpp.h>
 #include <random>
 #include <thread>
@@ -75,7 +74,9 @@ v1::Settlement ToProto(const Settlement& settlement, std::string lease_token) {
     case Settlement::Kind::kAck:
       break;
     case Settlement::Kind::kLeave:
-      std::abort();  // without an action, it would be an ack
+      // Without an action it would be an ack. The server refuses a settlement without a token.
+      proto.clear_lease_token();
+      break;
     case Settlement::Kind::kNack:
       proto.mutable_nack()->set_reason(settlement.reason);
       set_delay(proto.mutable_nack());

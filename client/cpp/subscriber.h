@@ -91,7 +91,7 @@ struct Settlement {
 };
 
 // Returns the settlement of this lease, for Client::Settle. The server refuses a reason over 255
-// bytes. REQUIRES: it is not kLeave.
+// bytes, and a kLeave, which settles nothing.
 v1::Settlement ToProto(const Settlement& settlement, std::string lease_token);
 
 // Settles a delivery. `handler_threads` threads call it at once. It must not stop the subscriber.
