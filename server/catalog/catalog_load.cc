@@ -367,8 +367,8 @@ class Loader {
   }
 
   // Lets the names of deleted topics end. The topics' settings and the options say how long things
-  // with their numbers may be kept; after a loss, or in a directory of an older program, nothing
-  // tells of earlier, longer times.
+  // with their numbers may be kept. After a loss, or in a directory of an older program, longer
+  // retentions of the past are not known.
   void SetEnds() {
     const std::vector<TopicEntry*> all = state_->All();
     uint64_t longest_ms = std::max(options_.tombstone_retention_ms, options_.request_retention_ms);

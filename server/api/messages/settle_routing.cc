@@ -29,7 +29,7 @@ protocol::SettleCommand* CommandFor(const std::string& text, RoutedSettles* rout
   return nullptr;
 }
 
-// Sets what is in range. False: something is not.
+// Sets the time of the settlement. Returns false if the time is out of range.
 bool SetTime(const google::protobuf::Duration& from, uint64_t min_ms,
              protocol::Settlement* settlement) {
   settlement->ms = DurationToMs(from);
@@ -38,6 +38,7 @@ bool SetTime(const google::protobuf::Duration& from, uint64_t min_ms,
   return settlement->ms.has_value() && *settlement->ms <= kLeaseMsMax && !shorter;
 }
 
+// Sets the reason of the settlement. Returns false if the reason is too long.
 bool SetReason(const std::string& from, protocol::Settlement* settlement) {
   settlement->reason = from;
   return from.size() <= kNackReasonBytesMax;
