@@ -2,6 +2,7 @@
 #include "client/cpp/admin_client.h"
 
 #include <grpcpp/impl/client_unary_call.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
 #include <string>
 #include <utility>
 
