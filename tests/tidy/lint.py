@@ -11,6 +11,9 @@ clang-tidy parses a unit's headers and runs every check over them: 20 to 30 s of
 is. A unit therefore includes as many sources as can stand together. Sources cannot if their unnamed namespaces define one name.
 clang's analyzer follows the functions of a source that the unit itself includes, but not those of a source below it.
 
+With --only, each of the chosen sources, up to ALONE_MAX, is also compiled by itself: the builds of a change compile several as
+one, so they find no missing include.
+
 Prints the findings. The last line says how many sources were read. Exits 1 if there is a finding. Each version of clang-tidy has
 other checks, so with another one than VERSION nothing is read, and the last line says SKIPPED.
 """
@@ -20,6 +23,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +32,8 @@ import tidy
 
 # The rooms that include gRPC. Their units hold nothing else, so that the others are read without its headers.
 EDGE = ("server/api/", "server/rpc/", "server/gateway/", "server/daemon/", "client/")
+# Some seconds each.
+ALONE_MAX = 80
 # The version whose findings the sources are free of: Debian 12 has it, Debian 13 does not.
 VERSION = 14
 # A unit that includes a source is no mistake here.
@@ -86,6 +92,14 @@ def chosen(sources: dict[str, str], paths: list[str]) -> set[str]:
     return result
 
 
+def compile_alone(command: dict[str, str]) -> str:
+    """What the compiler says about a source that does not compile by itself."""
+    words = shlex.split(command["command"])
+    done = subprocess.run([*words[:words.index("-o")], "-fsyntax-only", command["file"]], cwd=command["directory"], text=True,
+                          capture_output=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -128,6 +142,9 @@ def main() -> int:
     units = units_of(sources)
     with ThreadPoolExecutor(arguments.jobs) as threads:
         found = "".join(threads.map(read, sorted(enumerate(units), key=lambda unit: -len(unit[1]))))
+        if arguments.only is not None:
+            chosen_commands = [command for command in commands if os.path.relpath(command["file"], root) in sources]
+            found += "".join(threads.map(compile_alone, chosen_commands[:ALONE_MAX]))
     print(found, end="")
     print(f"{len(sources)} sources in {len(units)} units, {'findings' if found else 'no finding'}")
     return 1 if found else 0
