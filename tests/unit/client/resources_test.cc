@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "tests/unit/client/commands_fixture.h"
 
 namespace duetime::cli {
