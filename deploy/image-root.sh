@@ -31,7 +31,9 @@ for tool in cat grep ls mkdir sh sleep touch; do ln -s busybox "$folder/bin/$too
 mapfile -t packages < <(for library in "${libraries[@]}"; do
   { dpkg-query --search "$library" "/usr$library" "$(realpath "$library")" 2>/dev/null || true; } | grep -v '^diversion ' | head -n 1
 done | sed 's/[:,].*//' | sort -u)
-for package in "${packages[@]}" tzdata busybox-static; do
+for package in "${packages[@]}" tzdata tzdata-legacy busybox-static; do
+  # Debian 12 has no tzdata-legacy.
+  dpkg-query --status "$package" >/dev/null 2>&1 || [[ $package != tzdata-legacy ]] || continue
   cp --parents "/usr/share/doc/$package/copyright" "$folder"
   dpkg-query --status "$package" >"$folder/var/lib/dpkg/status.d/$package"
 done

@@ -32,6 +32,8 @@ build=(
   libcpp-httplib-dev        # the console of the command line tool
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
 )
+# The older names of zones, such as US/Eastern: up to Debian 12, tzdata has them.
+grep -q '^VERSION_ID="12"' /etc/os-release || build+=(tzdata-legacy)
 unit=(
   "${build[@]}"
   libgtest-dev libgmock-dev
