@@ -30,7 +30,8 @@ using TopicsOfObject = std::function<std::vector<TopicId>(
 // lost, the low watermarks are left out too, so that the first start looks at every message.
 //
 // A topic whose name is lost gets a new one if a record names it: recovered-topic-N, and if another
-// topic or stored settings have that name, recovered-topic-N-2 and so on. `topics_of`, which may be
+// topic or stored settings have that name, recovered-topic-N-2 and so on. So does a topic with an
+// old name that is now the name of another topic. `topics_of`, which may be
 // empty, tells the topics that objects name: a start refuses a subscription of a topic without a
 // name. If anything was lost, a note (repair_note.h) tells the catalog which numbers of
 // subscriptions are taken.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -166,7 +165,7 @@ absl::Status RepairCopy::TakeMeta(absl::string_view key, absl::string_view value
     return absl::OkStatus();
   }
   if (const std::optional<TopicId> topic = DecodeTopicKey(key); topic.has_value()) {
-    topics_[static_cast<uint32_t>(*topic)] = std::string(value);
+    names_.Add(*topic, value);
   }
   constexpr size_t kSubscriptionAt = kBacklogClaimMark.size() + kKeyShardBytes;
   if (key.size() == kSubscriptionAt + sizeof(uint32_t) &&
@@ -187,7 +186,7 @@ absl::Status RepairCopy::TakeObject(absl::string_view key, absl::string_view val
   if (!name.has_value()) return Undecodable(ColumnFamily::kObjects, key);
   // A key begins with its kind and shard.
   const auto kind = static_cast<ObjectKind>(key[0]);
-  if (kind == ObjectKind::kTopicSettings) settings_names_.emplace(*name);
+  if (kind == ObjectKind::kTopicSettings) names_.Reserve(*name);
   if (kind == ObjectKind::kCatalog && *name == kRepairNoteName) {
     // Of an earlier repair, without a start since.
     const auto noted = static_cast<uint32_t>(DecodeNumber(value).value_or(0));
@@ -195,7 +194,7 @@ absl::Status RepairCopy::TakeObject(absl::string_view key, absl::string_view val
   }
   if (topics_of_ != nullptr) {
     const uint16_t shard = LoadBigEndian<uint16_t>(key.data() + 1);
-    for (const TopicId topic : topics_of_(kind, shard, *name, value)) NoteTopic(topic);
+    for (const TopicId topic : topics_of_(kind, shard, *name, value)) names_.Note(topic);
   }
   return Put(ColumnFamily::kObjects, key, value);
 }
@@ -203,24 +202,20 @@ absl::Status RepairCopy::TakeObject(absl::string_view key, absl::string_view val
 void RepairCopy::NoteSubscription(SubscriptionId subscription) {
   const auto number = static_cast<uint32_t>(subscription);
   if (number < kSecondSubscription) {
-    NoteTopic(TopicId{number});
+    names_.Note(TopicId{number});
   } else {
     greatest_subscription_ = std::max(greatest_subscription_, number);
   }
 }
 
-// Two topics may not have one name, and settings without a topic may not apply to another one.
 absl::Status RepairCopy::NameTopics() {
-  std::set<std::string, std::less<>> taken = settings_names_;
-  for (const auto& [number, name] : topics_) taken.insert(name);
-  for (const uint32_t number : noted_topics_) {
-    if (number == 0 || topics_.contains(number)) continue;
-    const std::string first = absl::StrCat("recovered-topic-", number);
-    std::string name = first;
-    for (int copy = 2; !taken.insert(name).second; ++copy) name = absl::StrCat(first, "-", copy);
-    report_.Say(absl::StrCat("the name of topic ", number, " is lost; it is now ", name));
-    topics_[number] = name;
-    absl::Status status = Put(ColumnFamily::kMeta, TopicKey(TopicId{number}).bytes(), name);
+  for (const RepairNames::Change& change : names_.Complete()) {
+    if (change.loss) {
+      report_.Lost(change.text);
+    } else {
+      report_.Say(change.text);
+    }
+    absl::Status status = Put(ColumnFamily::kMeta, TopicKey(change.topic).bytes(), change.name);
     if (!status.ok()) return status;
   }
   return Flush();
@@ -242,8 +237,8 @@ absl::Status RepairCopy::TakeMessage(absl::string_view key, absl::string_view va
   if (!current.ok()) return current.status();
   if (!*current) return absl::OkStatus();
   NoteEpoch(place->id);
-  NoteTopic(record_.header.topic);
-  if (record_.dead_letter.has_value()) NoteTopic(record_.dead_letter->origin_topic);
+  names_.NoteMessage(place->id, record_);
+  if (record_.dead_letter.has_value()) names_.Note(record_.dead_letter->origin_topic);
   ++messages_;
   counts_.Add(*shard, record_.header.topic, place->due_ms,
               {.messages = 1, .bytes = static_cast<int64_t>(value.size())});
@@ -283,7 +278,7 @@ absl::Status RepairCopy::CopyLocators() {
     if (!locator.ok()) return Undecodable(ColumnFamily::kLocators, key);
     NoteEpoch(*id);
     if ((*locator)->tombstone.has_value()) {
-      NoteTopic((*locator)->tombstone->topic);
+      names_.Note((*locator)->tombstone->topic);
     } else {
       const uint16_t shard = *DecodeShard(key);
       const MessageKey place{.due_ms = (*locator)->due_ms, .id = *id};
@@ -377,7 +372,7 @@ absl::Status RepairCopy::TakeIndexEntry(absl::string_view key, absl::string_view
   }
   NoteEpoch(entry->id);
   const uint16_t shard = *DecodeShard(key);
-  NoteTopic(TopicId{LoadBigEndian<uint32_t>(key.data() + kKeyShardBytes)});
+  names_.Note(TopicId{LoadBigEndian<uint32_t>(key.data() + kKeyShardBytes)});
   const bool request = KindOfIndexKey(key) == static_cast<char>(IndexKind::kRequest);
   // The entry of a key expires after the message has ended.
   const bool pending = !request && entry->expire_ms == 0;
@@ -451,14 +446,6 @@ void RepairCopy::ReportBlocks() {
   }
 }
 
-std::string RepairCopy::TopicText(TopicId topic) const {
-  const auto number = static_cast<uint32_t>(topic);
-  const auto name = topics_.find(number);
-  return absl::StrCat(
-      "topic ", number,
-      name == topics_.end() ? "" : absl::StrCat(" \"", absl::CHexEscape(name->second), "\""));
-}
-
 // The counters of the source still count the messages that are lost.
 absl::Status RepairCopy::CompareCounts() {
   const size_t blocks = source_.tables()->report().blocks.size();
@@ -487,7 +474,7 @@ absl::Status RepairCopy::Compare(const CountPlace& place, absl::string_view expe
   }
   const int64_t before = DecodeCountDelta(expected).value_or(CountDelta{}).messages;
   const int64_t now = DecodeCountDelta(found).value_or(CountDelta{}).messages;
-  const std::string where = absl::StrCat(TopicText(place.topic), ", shard ", place.shard);
+  const std::string where = absl::StrCat(names_.TextOf(place.topic), ", shard ", place.shard);
   if (before > now) {
     report_.Lost(absl::StrCat(where, ": ", before - now, " of ", before, " messages are lost"));
   } else if (before < now) {
@@ -512,7 +499,7 @@ void RepairCopy::CompareDay(const CountPlace& place, absl::string_view expected,
     last = minute;
   }
   if (!first.has_value()) return;
-  report_.Lost(absl::StrCat("  ", TopicText(place.topic), ": ", lost, " lost, due from ",
+  report_.Lost(absl::StrCat("  ", names_.TextOf(place.topic), ": ", lost, " lost, due from ",
                             TimeText(place.start_ms + *first * kMinuteMs), " to ",
                             TimeText(place.start_ms + (last + 1) * kMinuteMs - 1)));
 }

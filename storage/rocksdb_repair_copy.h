@@ -76,9 +76,7 @@ class RepairCopy {
   absl::Status ForEach(ColumnFamily family, const Take& take);
   absl::Status Put(ColumnFamily family, absl::string_view key, absl::string_view value);
   absl::Status Flush();
-  // A record names the topic or the subscription. Otherwise a new one could get its number, and
-  // with it what is stored under the number.
-  void NoteTopic(TopicId topic) { noted_topics_.insert(static_cast<uint32_t>(topic)); }
+  // A record names the subscription: see RepairNames::Note.
   void NoteSubscription(SubscriptionId subscription);
   // Reports a record that cannot be decoded.
   absl::Status Undecodable(ColumnFamily family, absl::string_view key);
@@ -92,7 +90,6 @@ class RepairCopy {
   // Reports a message that is not at its place, although another record names it, unless it is at
   // another one. Once per message.
   absl::Status LostMessage(uint16_t shard, const MessageKey& place, absl::string_view where);
-  std::string TopicText(TopicId topic) const;
   void NoteEpoch(const MessageId& id) { epoch_ = std::max(epoch_, id.epoch()); }
 
   RepairSource& source_;
@@ -112,11 +109,7 @@ class RepairCopy {
   // By shard.
   std::map<uint16_t, uint64_t> claims_;
   std::map<std::string, std::string> low_watermarks_;
-  // The names of topics, by their numbers.
-  std::map<uint32_t, std::string> topics_;
-  // The names under which settings are stored.
-  std::set<std::string, std::less<>> settings_names_;
-  std::set<uint32_t> noted_topics_;
+  RepairNames names_;
   // The greatest number of a subscription that is not its topic's first. 0: none.
   uint32_t greatest_subscription_ = 0;
   // The last message that a progress row asked for.

@@ -7,9 +7,11 @@
 #include <rocksdb/env.h>
 #include <rocksdb/sst_file_reader.h>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,6 +25,7 @@
 #include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
 #include "storage/rocksdb_tables.h"
+#include "storage/slot.h"
 
 namespace duetime::storage {
 namespace {
@@ -402,6 +405,74 @@ bool RepairSource::InDamage(const StoreKey& key) const {
   const rocksdb::Status status =
       db_->Get(MakeGetOptions(), tables_->handle(key.family()), ToSlice(key.bytes()), &value);
   return status.IsCorruption();
+}
+
+// ---- Names of topics
+
+void RepairNames::NoteMessage(const MessageId& id, const MessageRecord& record) {
+  Note(record.header.topic);
+  const uint32_t topic = Number(record.header.topic);
+  MessageId& newest = newest_[topic];
+  newest = std::max(newest, id);
+  const auto name = names_.find(topic);
+  if (name == names_.end() || record.key.empty()) return;
+  if (SlotOfName(name->second, record.key) == id.slot()) proven_.insert(topic);
+}
+
+bool RepairNames::Keeps(uint32_t topic, uint32_t other) const {
+  const auto rank = [this](uint32_t of) {
+    const auto newest = newest_.find(of);
+    return std::tuple(proven_.contains(of), newest == newest_.end() ? MessageId{} : newest->second,
+                      of);
+  };
+  return rank(topic) > rank(other);
+}
+
+const std::string& RepairNames::Recover(uint32_t topic) {
+  const std::string first = absl::StrCat("recovered-topic-", topic);
+  std::string name = first;
+  for (int copy = 2; !taken_.insert(name).second; ++copy) name = absl::StrCat(first, "-", copy);
+  return names_[topic] = std::move(name);
+}
+
+std::vector<RepairNames::Change> RepairNames::Complete() {
+  std::vector<Change> changes;
+  // The topic that keeps each name.
+  std::map<std::string, uint32_t> keepers;
+  for (const auto& [topic, name] : names_) {
+    taken_.insert(name);
+    const auto [keeper, is_only] = keepers.emplace(name, topic);
+    if (!is_only && Keeps(topic, keeper->second)) keeper->second = topic;
+  }
+  for (const auto& [topic, name] : names_) {
+    const uint32_t keeper = keepers.at(name);
+    if (keeper == topic) continue;
+    const std::string both = absl::CHexEscape(name);
+    const std::string& recovered = Recover(topic);
+    changes.push_back(
+        {.topic = TopicId{topic},
+         .name = recovered,
+         .text = absl::StrCat("topics ", topic, " and ", keeper, " both have the name \"", both,
+                              "\", so one of the two names is old; topic ", keeper,
+                              " keeps it, topic ", topic, " is now ", recovered),
+         .loss = true});
+  }
+  for (const uint32_t topic : noted_) {
+    if (topic == 0 || names_.contains(topic)) continue;
+    const std::string& recovered = Recover(topic);
+    changes.push_back(
+        {.topic = TopicId{topic},
+         .name = recovered,
+         .text = absl::StrCat("the name of topic ", topic, " is lost; it is now ", recovered)});
+  }
+  return changes;
+}
+
+std::string RepairNames::TextOf(TopicId topic) const {
+  const auto name = names_.find(Number(topic));
+  return absl::StrCat(
+      "topic ", Number(topic),
+      name == names_.end() ? "" : absl::StrCat(" \"", absl::CHexEscape(name->second), "\""));
 }
 
 }  // namespace duetime::storage

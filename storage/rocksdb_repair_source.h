@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RepairSource: what can be read of a damaged data directory.
+// RepairSource: what can be read of a damaged data directory. RepairReport and RepairNames: what
+// the repair collects from it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,10 @@
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
 #include "storage/manifest.h"
+#include "storage/message_id.h"
+#include "storage/message_record.h"
 #include "storage/rocksdb_damage.h"
+#include "storage/types.h"
 #include "storage/witness.h"
 
 namespace duetime::storage {
@@ -46,6 +50,57 @@ class RepairReport {
 
   const Print& print_;
   uint64_t losses_ = 0;
+};
+
+// Collects what the records of a damaged store tell of topics, and gives names to topics that need
+// one.
+//
+// A number can have had several names. If the record of its last name is lost, the record of the
+// name before may be back, which can be the name of another topic by now.
+//
+// Guarantees: each number that a record names gets a name; no two numbers have one name. Confined
+// to one thread.
+class RepairNames {
+ public:
+  // A topic that gets a new name.
+  struct Change {
+    TopicId topic{};
+    std::string name;
+    // For the report. `loss`: the name of the topic was lost with its record, or is an old one.
+    std::string text;
+    bool loss = false;
+  };
+
+  // The store has this name.
+  void Add(TopicId topic, absl::string_view name) { names_[Number(topic)] = std::string(name); }
+  // The store has settings under this name. Settings without a topic must not apply to another one.
+  void Reserve(absl::string_view name) { taken_.emplace(name); }
+  // A record names the topic. Without a name, a new topic could get its number, and with it what is
+  // stored under the number.
+  void Note(TopicId topic) { noted_.insert(Number(topic)); }
+  // As Note, for the topic of a pending message. REQUIRES: all names are added.
+  void NoteMessage(const MessageId& id, const MessageRecord& record);
+
+  // Gives names. Of two topics with one name, the one keeps it that has a message with a key in the
+  // slot of that key and the name; else the one with the newest message.
+  std::vector<Change> Complete();
+
+  // The topic's number, and its name if it has one.
+  std::string TextOf(TopicId topic) const;
+
+ private:
+  static uint32_t Number(TopicId topic) { return static_cast<uint32_t>(topic); }
+  bool Keeps(uint32_t topic, uint32_t other) const;
+  // Gives the topic a name that no other topic and no settings have.
+  const std::string& Recover(uint32_t topic);
+
+  std::map<uint32_t, std::string> names_;
+  std::set<std::string, std::less<>> taken_;
+  std::set<uint32_t> noted_;
+  // The newest pending message of each topic.
+  std::map<uint32_t, MessageId> newest_;
+  // Topics whose names are those of a message's slot.
+  std::set<uint32_t> proven_;
 };
 
 // Opens the readable part of a data directory, and changes nothing in it.

@@ -20,6 +20,7 @@
 #include "storage/repair_note.h"
 #include "storage/rocksdb_repair.h"
 #include "storage/rocksdb_store.h"
+#include "storage/slot.h"
 #include "storage/value_codec.h"
 #include "tests/crash/numbered_records.h"
 #include "tests/crash/repair_fixture.h"
@@ -352,6 +353,54 @@ TEST_F(StorageRepairTest, TopicsWithoutPendingMessagesGetNames) {
                                              {TopicId{6}, "recovered-topic-6"},
                                              {TopicId{8}, "recovered-topic-8"},
                                              {TopicId{9}, "recovered-topic-3"}}));
+}
+
+// The last name of one of the two numbers is lost, and its name before is back.
+TEST_F(StorageRepairTest, OneOfTwoTopicsKeepsTheirName) {
+  struct Case {
+    std::string name;
+    // The topics of pending messages, in the order of their acceptance.
+    std::vector<uint32_t> topics = {};
+    // The topic whose message has a key, in the slot of the key in "a".
+    uint32_t keyed = 0;
+    uint32_t keeps = 0;
+  };
+  const std::vector<Case> cases = {
+      {.name = "newer", .topics = {5, 8}, .keeps = 8},
+      {.name = "newer", .topics = {8, 5}, .keeps = 5},
+      {.name = "proven", .topics = {8, 5}, .keyed = 8, .keeps = 8},
+      {.name = "only one pending", .topics = {5}, .keeps = 5},
+      {.name = "none pending", .keeps = 8},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(testing::Message() << test.name << ", " << test.keeps << " keeps");
+    RecordBatch batch;
+    for (const uint32_t topic : {5u, 8u}) {
+      batch.push_back(Make(RecordType::kTopic, 0));
+      batch.back().topic = TopicId{topic};
+      batch.back().value = "a";
+    }
+    for (const uint32_t topic : test.topics) {
+      const auto number = static_cast<uint32_t>(batch.size());
+      storage::MessageRecord message;
+      message.header = {.topic = TopicId{topic}, .deliver_ms = 1, .accept_ms = 1};
+      uint32_t slot = storage::SlotOfName("b", "key");
+      if (test.keyed != 0) message.key = "key";
+      if (test.keyed == topic) slot = storage::SlotOfName("a", "key");
+      batch.push_back(Accept(number));
+      batch.back().topic = TopicId{topic};
+      batch.back().key = {1, storage::MessageId::Make(1, number, slot, 1)};
+      batch.back().value = storage::EncodeMessageRecord(message);
+    }
+    MakeStore(batch);
+    EXPECT_TRUE(absl::IsDataLoss(Repair())) << printed_;
+    ASSERT_NE(store_, nullptr);
+    using Names = std::vector<std::pair<TopicId, std::string>>;
+    EXPECT_EQ(store_->Topics().value(),
+              (Names{{TopicId{5}, test.keeps == 5 ? "a" : "recovered-topic-5"},
+                     {TopicId{8}, test.keeps == 8 ? "a" : "recovered-topic-8"}}));
+    EXPECT_THAT(printed_, HasSubstr(absl::StrCat("topic ", test.keeps, " keeps it, topic ")));
+  }
 }
 
 // The catalog gives only numbers above it.
