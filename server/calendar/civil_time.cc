@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/base/error.h"
+#include "server/calendar/invalid.h"
 
 namespace duetime::calendar {
 namespace {
@@ -19,12 +19,9 @@ constexpr size_t kSizeWithSeconds = 19;
 absl::Status InvalidCivilTime(absl::string_view text, absl::string_view why,
                               absl::string_view field) {
   const std::string shown = absl::CHexEscape(text.substr(0, 2 * kPattern.size()));
-  return base::MakeError(absl::StatusCode::kInvalidArgument,
-                         absl::StrCat("\"", shown, "\" is not a civil time: ", why),
-                         {.reason = "INVALID_CIVIL_TIME",
-                          .field = std::string(field),
-                          .metadata = {{"civil_time", shown}},
-                          .retry_after_ms = 0});
+  return Invalid("INVALID_CIVIL_TIME", field,
+                 absl::StrCat("\"", shown, "\" is not a civil time: ", why),
+                 {{"civil_time", shown}});
 }
 
 bool FitsPattern(absl::string_view text) {

@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/base/error.h"
+#include "server/calendar/invalid.h"
 
 namespace duetime::calendar {
 namespace {
@@ -54,13 +54,10 @@ absl::StatusOr<CronExpression> CronExpression::Parse(absl::string_view text,
   constexpr int64_t kAnyYear = 2000;
   if (!expression.NextDay(absl::CivilDay(kAnyYear, 1, 1), kAnyYear + kCalendarCycleYears)) {
     const std::string shown = absl::CHexEscape(text);
-    return base::MakeError(absl::StatusCode::kInvalidArgument,
-                           absl::StrCat("cron expression \"", shown,
-                                        "\" never comes: none of its months has a day that fits"),
-                           {.reason = "INVALID_CRON",
-                            .field = std::string(field),
-                            .metadata = {{"value", shown}},
-                            .retry_after_ms = 0});
+    return Invalid("INVALID_CRON", field,
+                   absl::StrCat("cron expression \"", shown,
+                                "\" never comes: none of its months has a day that fits"),
+                   {{"value", shown}});
   }
   return expression;
 }

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "server/base/error.h"
+#include "server/calendar/invalid.h"
 
 namespace duetime::calendar {
 namespace {
@@ -115,27 +115,19 @@ absl::Status Parser::ErrorAt(const FieldSpec& spec, absl::string_view token, abs
   const std::string value = Shown(token);
   std::string message = absl::StrCat("cron expression, ", spec.name, " field, position ", position,
                                      ": \"", value, "\" ", why);
-  base::ErrorDetail detail{.reason = "INVALID_CRON",
-                           .field = std::string(path_),
-                           .metadata = {{"cron_field", std::string(spec.name)},
-                                        {"position", position},
-                                        {"value", value}},
-                           .retry_after_ms = 0};
+  std::vector<std::pair<std::string, std::string>> metadata = {
+      {"cron_field", std::string(spec.name)}, {"position", position}, {"value", value}};
   if (!allowed.empty()) {
     absl::StrAppend(&message, "; allowed: ", allowed);
-    detail.metadata.emplace_back("allowed", allowed);
+    metadata.emplace_back("allowed", allowed);
   }
-  return base::MakeError(absl::StatusCode::kInvalidArgument, message, detail);
+  return Invalid("INVALID_CRON", path_, message, std::move(metadata));
 }
 
 absl::Status Parser::ErrorOfAll(absl::string_view why) const {
   const std::string value = Shown(text_);
-  return base::MakeError(absl::StatusCode::kInvalidArgument,
-                         absl::StrCat("cron expression \"", value, "\": ", why),
-                         {.reason = "INVALID_CRON",
-                          .field = std::string(path_),
-                          .metadata = {{"value", value}},
-                          .retry_after_ms = 0});
+  return Invalid("INVALID_CRON", path_, absl::StrCat("cron expression \"", value, "\": ", why),
+                 {{"value", value}});
 }
 
 uint64_t* Parser::BitsOf(FieldIndex index) {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
-#include "server/base/error.h"
 #include "server/base/mix.h"
+#include "server/calendar/invalid.h"
 #include "server/calendar/zone.h"
 
 namespace duetime::calendar {
@@ -23,13 +23,9 @@ std::string PathOf(absl::string_view field, absl::string_view name) {
   return field.empty() ? std::string(name) : absl::StrCat(field, ".", name);
 }
 
-absl::Status InvalidRecurrence(absl::string_view message, std::string path,
+absl::Status InvalidRecurrence(absl::string_view message, absl::string_view path,
                                std::vector<std::pair<std::string, std::string>> metadata) {
-  return base::MakeError(absl::StatusCode::kInvalidArgument, message,
-                         {.reason = "INVALID_RECURRENCE",
-                          .field = std::move(path),
-                          .metadata = std::move(metadata),
-                          .retry_after_ms = 0});
+  return Invalid("INVALID_RECURRENCE", path, message, std::move(metadata));
 }
 
 // A value with its name and limits, in milliseconds.
@@ -54,8 +50,7 @@ absl::Status CheckLimits(const Limited& limited, absl::string_view field) {
 absl::Status CheckRanges(const RecurrenceRule& rule, absl::string_view field) {
   const bool has_interval = rule.interval_ms != 0;
   if (has_interval != rule.cron.empty()) {
-    return InvalidRecurrence("a recurrence has either a cron expression or an interval",
-                             std::string(field), {});
+    return InvalidRecurrence("a recurrence has either a cron expression or an interval", field, {});
   }
   absl::Status status = CheckLimits({"start_time", rule.start_ms, 0, kTimeMaxMs}, field);
   if (status.ok() && has_interval) {

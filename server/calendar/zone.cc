@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "server/base/error.h"
 #include "server/base/mutex.h"
+#include "server/calendar/invalid.h"
 
 namespace duetime::calendar {
 namespace {
@@ -83,15 +83,11 @@ absl::StatusOr<absl::TimeZone> FindZone(absl::string_view name, absl::string_vie
     return zone;
   }
   const std::string shown = absl::CHexEscape(name.substr(0, kNameSizeMax));
-  return base::MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat("\"", shown,
-                   "\" is not a time zone of the IANA database; write a name such as "
-                   "\"Europe/Berlin\" or \"UTC\" (names are case-sensitive)"),
-      {.reason = "INVALID_TIME_ZONE",
-       .field = std::string(field),
-       .metadata = {{"time_zone", shown}},
-       .retry_after_ms = 0});
+  return Invalid("INVALID_TIME_ZONE", field,
+                 absl::StrCat("\"", shown,
+                              "\" is not a time zone of the IANA database; write a name such as "
+                              "\"Europe/Berlin\" or \"UTC\" (names are case-sensitive)"),
+                 {{"time_zone", shown}});
 }
 
 }  // namespace duetime::calendar

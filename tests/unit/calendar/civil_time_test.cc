@@ -89,7 +89,8 @@ TEST(ParseCivilTimeTest, TheErrorNamesTheFieldAndTheText) {
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->reason, "INVALID_CIVIL_TIME");
   EXPECT_EQ(detail->field, "local_time");
-  EXPECT_THAT(detail->metadata, ElementsAre(Pair("civil_time", "2026-12-24T18:05Z\\n")));
+  EXPECT_THAT(detail->metadata, ElementsAre(Pair("civil_time", "2026-12-24T18:05Z\\n"),
+                                            Pair("field", detail->field)));
 }
 
 TEST(ResolveTest, OnceIsTheOneMoment) {

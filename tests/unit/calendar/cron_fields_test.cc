@@ -187,6 +187,7 @@ Blame BlameOf(const std::string& text) {
   for (const auto& [name, part] : parts) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(part)) << text;
   }
+  EXPECT_EQ(parts["field"], "cron");
   return {parts["cron_field"], parts["position"], parts["value"], parts["allowed"]};
 }
 

@@ -18,8 +18,10 @@
 namespace duetime::calendar {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 CronExpression Cron(const std::string& text) {
   auto expression = CronExpression::Parse(text);
@@ -223,6 +225,7 @@ TEST(CronParseTest, AnExpressionThatNeverMatchesIsRefused) {
     ASSERT_TRUE(detail.has_value());
     EXPECT_EQ(detail->reason, "INVALID_CRON");
     EXPECT_EQ(detail->field, "recurrence.cron");
+    EXPECT_THAT(detail->metadata, Contains(Pair("field", "recurrence.cron")));
   }
   for (const char* text : {"0 0 30 2 1", "0 0 L-28 2 *", "0 0 31 1-4 *", "0 0 * 2 SUN#5"}) {
     EXPECT_TRUE(CronExpression::Parse(text).ok()) << text;

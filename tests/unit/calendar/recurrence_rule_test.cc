@@ -324,8 +324,8 @@ TEST(CompileRecurrenceTest, TheErrorNamesTheLimits) {
   const auto detail = base::GetErrorDetail(status);
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->field, "jitter");
-  EXPECT_THAT(detail->metadata,
-              ElementsAre(Pair("value", "3600000"), Pair("min", "0"), Pair("max", "3599999")));
+  EXPECT_THAT(detail->metadata, ElementsAre(Pair("value", "3600000"), Pair("min", "0"),
+                                            Pair("max", "3599999"), Pair("field", "jitter")));
 }
 
 TEST(CompileRecurrenceTest, ErrorsBelowKeepTheirReason) {

@@ -62,7 +62,8 @@ TEST(FindZoneTest, TheErrorNamesTheFieldAndTheName) {
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->reason, "INVALID_TIME_ZONE");
   EXPECT_EQ(detail->field, "recurrence.time_zone");
-  EXPECT_THAT(detail->metadata, ElementsAre(Pair("time_zone", "Mars/\\xff")));
+  EXPECT_THAT(detail->metadata,
+              ElementsAre(Pair("time_zone", "Mars/\\xff"), Pair("field", detail->field)));
 }
 
 }  // namespace
