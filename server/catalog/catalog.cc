@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/catalog.h"
 
+#include <algorithm>
 #include <concepts>
 #include <utility>
 #include <variant>
@@ -23,7 +24,8 @@ constexpr bool kIsRequest = requires(C command) {
 };
 
 bool IsDefault(const Topic& topic) {
-  return topic.settings == TopicSettings{} && topic.dead_letters == TopicId{} && !topic.deleted;
+  return topic.settings == TopicSettings{} && topic.dead_letters == TopicId{} && !topic.deleted &&
+         topic.first_id == storage::MessageId{};
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ absl::Status Catalog::Recover(base::Now now) {
       static_cast<void>(topics_.LinkDeadLetters(entry, /*needed=*/false));
     }
   }
+  state_.AllowTakeOvers();
   const std::vector<TopicEntry*> all = state_.All();
   if (all.empty()) return absl::OkStatus();
   output_.Then([this, all] {
@@ -214,6 +217,7 @@ void Catalog::Do(protocol::TopicReply& reply) {
   if (reply.recurrences > 0 && change->step == Step::kHiding) topics_.Revive(entry);
   change->messages += reply.messages;
   change->recurrences += reply.recurrences;
+  change->next_id = std::max(change->next_id, reply.next_id);
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
   if (change->step == Step::kTelling) return Finish(entry, absl::OkStatus());

@@ -120,19 +120,22 @@ class Loader {
   TopicEntry* Put(const std::string& name, const StoredTopic& stored) {
     TopicEntry* entry = state_->Find(name);
     // Up to format 3, a topic that an operator created got its number with its first use.
-    if (entry == nullptr) entry = state_->Add(name, /*used=*/true, /*take_over=*/false);
+    if (entry == nullptr) entry = state_->Add(name, /*used=*/true);
     Topic topic = *entry->topic;
     // A deleted topic has none, although old records may.
     if (stored.phase != TopicPhase::kDeleted) {
       CatalogState::ApplySettings(stored.settings, &topic);
     }
     topic.deleted = stored.phase == TopicPhase::kDeleted;
+    topic.first_id = stored.first_id;
     // The shards will watch the topic, so it needs the flag.
     if (stored.phase != TopicPhase::kLive) {
       topic.touched = std::make_shared<TopicUse>();
     }
     state_->Set(entry, std::move(topic));
     entry->phase = stored.phase;
+    entry->longest_retention_ms =
+        std::max(stored.longest_retention_ms, stored.settings.tombstone_retention_ms.value_or(0));
     if (stored.free_ms > 0) free_ms_[entry->topic->id] = stored.free_ms;
     return entry;
   }
@@ -366,20 +369,20 @@ class Loader {
     }
   }
 
-  // Lets the names of deleted topics end. The topics' settings and the options say how long things
-  // with their numbers may be kept. After a loss, or in a directory of an older program, longer
-  // retentions of the past are not known.
+  // Lets the names of deleted topics end. After a loss, or in a directory of an older program,
+  // longer retentions of the past are not known.
   void SetEnds() {
-    const std::vector<TopicEntry*> all = state_->All();
-    uint64_t longest_ms = std::max(options_.tombstone_retention_ms, options_.request_retention_ms);
-    for (const TopicEntry* const entry : all) {
-      longest_ms = std::max(longest_ms, entry->topic->settings.tombstone_retention_ms.value_or(0));
-    }
-    state_->NoteRetention(longest_ms);
-    for (TopicEntry* const entry : all) {
+    state_->NoteRetention(std::max(options_.tombstone_retention_ms, options_.request_retention_ms));
+    // No message of a deleted topic is of this epoch.
+    const storage::MessageId end_id = storage::MessageId::Make(store_->epoch(), 0, 0, 0);
+    for (TopicEntry* const entry : state_->All()) {
       if (entry->phase != TopicPhase::kDeleted) continue;
       const auto stored = free_ms_.find(entry->topic->id);
-      state_->SetEnd(entry, stored != free_ms_.end() ? stored->second : state_->EndOfName());
+      const bool known = stored != free_ms_.end();
+      const uint64_t free_ms = known ? stored->second : state_->EndOfName(*entry);
+      // Otherwise the time would begin anew at each start.
+      if (!known) state_->Write(*entry, TopicPhase::kDeleted, {}, free_ms);
+      state_->SetEnd(entry, free_ms, end_id);
     }
   }
 

@@ -50,6 +50,7 @@ void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag)
   // The unit of the spread is a minute.
   command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
   command.dead_letter = topic->dead_letters;
+  command.first_id = topic->first_id;
   std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
   for (uint16_t shard = 0; shard < options_.shards; ++shard) {
     commands.push_back({.shard = shard, .command = command});

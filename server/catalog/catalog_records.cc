@@ -31,6 +31,9 @@ std::string EncodeTopic(const StoredTopic& topic) {
   internal::TopicRecord record;
   record.set_state(static_cast<internal::TopicRecord::State>(topic.phase));
   record.set_free_ms(topic.free_ms);
+  record.set_longest_retention_ms(topic.longest_retention_ms);
+  record.set_first_epoch(topic.first_id.epoch());
+  record.set_first_sequence(topic.first_id.sequence());
   internal::TopicSettingsRecord* const to = record.mutable_settings();
   const TopicSettings& from = topic.settings;
   to->set_max_pending(from.max_pending);
@@ -60,6 +63,14 @@ absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
   StoredTopic topic;
   topic.phase = static_cast<TopicPhase>(record.state());
   topic.free_ms = record.free_ms();
+  topic.longest_retention_ms = record.longest_retention_ms();
+  if (record.first_epoch() > storage::MessageId::kEpochMax ||
+      record.first_sequence() > storage::MessageId::kSequenceMax) {
+    return DamagedError();
+  }
+  if (record.first_epoch() > 0) {
+    topic.first_id = storage::MessageId::Make(record.first_epoch(), record.first_sequence(), 0, 0);
+  }
   TopicSettings& to = topic.settings;
   to.max_pending = from.max_pending();
   to.max_payload_bytes = from.max_payload_bytes();

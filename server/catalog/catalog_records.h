@@ -27,6 +27,8 @@ struct StoredTopic {
   TopicPhase phase = TopicPhase::kLive;
   TopicSettings settings;
   uint64_t free_ms = 0;
+  uint64_t longest_retention_ms = 0;
+  storage::MessageId first_id{};
 
   friend bool operator==(const StoredTopic&, const StoredTopic&) = default;
 };

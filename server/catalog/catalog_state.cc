@@ -88,9 +88,9 @@ TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
   return entry;
 }
 
-TopicEntry* CatalogState::Add(absl::string_view name, bool used, bool take_over) {
+TopicEntry* CatalogState::Add(absl::string_view name, bool used) {
   DT_CHECK(Find(name) == nullptr);
-  TopicEntry* entry = take_over ? TakeOver(name) : nullptr;
+  TopicEntry* entry = takes_over_ ? TakeOver(name) : nullptr;
   if (entry == nullptr) entry = Load(TopicId{next_topic_}, name);
   Topic topic = *entry->topic;
   topic.used = used;
@@ -100,6 +100,7 @@ TopicEntry* CatalogState::Add(absl::string_view name, bool used, bool take_over)
   record.topic = entry->topic->id;
   record.value = std::string(name);
   writes_->Add(std::move(record), Durability::kSynced);
+  if (entry->topic->first_id != storage::MessageId{}) WriteDefaults(*entry);
   return entry;
 }
 
@@ -120,9 +121,11 @@ TopicEntry* CatalogState::TakeOver(absl::string_view name) {
   Topic topic = *entry->topic;
   topic.name_text = std::make_shared<const std::string>(name);
   topic.deleted = false;
-  // The shards still watch the number.
+  topic.first_id = entry->end_id;
+  // The shards watch the number until they hear of the new topic.
   topic.touched = std::make_shared<TopicUse>();
   entry->phase = TopicPhase::kLive;
+  entry->longest_retention_ms = 0;
   Replace(entry, std::move(topic));
   DT_CHECK(by_name_.emplace(entry->topic->name(), entry).second);
   DT_CHECK(entry->topic->settings == TopicSettings{} && entry->topic->dead_letters == TopicId{});
@@ -156,10 +159,11 @@ void CatalogState::Replace(TopicEntry* entry, Topic topic) {
 
 // ---- The ends of names -------------------------------------------------------------------------
 
-void CatalogState::SetEnd(TopicEntry* entry, uint64_t free_ms) {
+void CatalogState::SetEnd(TopicEntry* entry, uint64_t free_ms, const storage::MessageId& end_id) {
   DT_CHECK(entry->topic->deleted && entry->phase == TopicPhase::kDeleted);
   DT_CHECK_GT(free_ms, 0u);
   entry->free_ms = free_ms;
+  entry->end_id = std::max(end_id, entry->topic->first_id);
   FollowEnd(entry);
 }
 
@@ -220,12 +224,19 @@ void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
 
 void CatalogState::Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings,
                          uint64_t free_ms) {
-  const StoredTopic stored = {.phase = phase, .settings = settings, .free_ms = free_ms};
+  const StoredTopic stored = {.phase = phase,
+                              .settings = settings,
+                              .free_ms = free_ms,
+                              .longest_retention_ms = entry.longest_retention_ms,
+                              .first_id = entry.topic->first_id};
   WriteObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()), EncodeTopic(stored),
               Durability::kSynced);
 }
 
 void CatalogState::WriteDefaults(const TopicEntry& entry) {
+  if (entry.topic->first_id != storage::MessageId{} || entry.longest_retention_ms > 0) {
+    return Write(entry, TopicPhase::kLive, {});
+  }
   EraseObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()), Durability::kSynced);
 }
 

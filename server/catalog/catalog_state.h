@@ -50,6 +50,10 @@ struct TopicEntry {
   std::optional<storage::SubscriptionId> nameless;
   // With a committed deletion: from then on, a new topic may take the number over. Else 0.
   uint64_t free_ms = 0;
+  // With free_ms: the ids of the topic's messages are below this.
+  storage::MessageId end_id{};
+  // The longest tombstone retention of the topic's own settings, since it has this name.
+  uint64_t longest_retention_ms = 0;
   // The time under which the snapshot lists the end of the name.
   std::optional<uint64_t> listed_ms;
 };
@@ -60,7 +64,7 @@ struct TopicEntry {
 // and writes its record in one step, so that the records always give the same state as the entries.
 //
 // Guarantees: a topic keeps its number; a number gets another name only after EndOfName() of a
-// deleted topic, when nothing else names the number; no two subscriptions get the same new number.
+// deleted topic, and what still names the number has ids below Topic::first_id; no two subscriptions get the same new number.
 // Thread safety: confined to the catalog's thread.
 class CatalogState {
  public:
@@ -88,10 +92,13 @@ class CatalogState {
   // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room. `listened`: only a subscriber names the
   // first topic; such topics may take a tenth of topics_max.
   absl::Status CheckRoom(bool listened, const TopicNeed& need) const;
-  // Adds a topic and writes its name. With `take_over`, the topic takes over the number of the
-  // deleted topic whose name has ended first. Otherwise, and if no name has ended, it gets the next
-  // number. REQUIRES: the name is new.
-  TopicEntry* Add(absl::string_view name, bool used, bool take_over = true);
+  // Adds a topic and writes its name. The topic takes over the number of the deleted topic whose
+  // name has ended first. If there is none, or before AllowTakeOvers, it gets the next number. With
+  // a number that was taken over, the shards must learn of Topic::first_id before a message comes.
+  // REQUIRES: the name is new.
+  TopicEntry* Add(absl::string_view name, bool used);
+  // After the start: a repair may have brought old records back, so the start takes no number over.
+  void AllowTakeOvers() { takes_over_ = true; }
   // Adds a topic that the store holds. REQUIRES: its number and its name are new.
   TopicEntry* Load(storage::TopicId id, absl::string_view name);
   // Replaces the decided version.
@@ -99,21 +106,24 @@ class CatalogState {
   // Writes the settings to `topic`. The quota and the pace stay the same objects, because the
   // shards share them. Publish sets their limits.
   static void ApplySettings(const TopicSettings& settings, Topic* topic);
-  // Writes the topic's record with this phase and these settings.
+  // Writes the topic's record with this phase and these settings, and what the entry has besides.
   void Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings,
              uint64_t free_ms = 0);
-  // Removes the topic's record, because a live topic with default settings needs none.
+  // Writes the record of a live topic with default settings, or removes it if it would say nothing.
   void WriteDefaults(const TopicEntry& entry);
 
   // ---- The ends of names
 
-  // When the name of a topic that is deleted now may end. Until then, something on disk may name
-  // its number: a tombstone, a request id, an ended operation.
-  uint64_t EndOfName() const { return now_ms_ + longest_retention_ms_ + kNameSlackMs; }
-  // Lets the name of a deleted topic end at `free_ms`. REQUIRES: its record is committed, or no
-  // message ever had its number.
-  void SetEnd(TopicEntry* entry, uint64_t free_ms);
-  // Notes that something with a topic's number may be kept for this time. Writes the longest one.
+  // When the name of this topic may end if it is deleted now. Until then, something on disk may
+  // name its number: a tombstone, a request id, an ended operation.
+  uint64_t EndOfName(const TopicEntry& entry) const {
+    return now_ms_ + std::max(longest_retention_ms_, entry.longest_retention_ms) + kNameSlackMs;
+  }
+  // Lets the name of a deleted topic end at `free_ms`. `end_id`: as TopicEntry. REQUIRES: its
+  // record is committed, or no message ever had its number.
+  void SetEnd(TopicEntry* entry, uint64_t free_ms, const storage::MessageId& end_id);
+  // Notes that the server may keep something with a topic's number for this time. Writes the
+  // longest one.
   void NoteRetention(uint64_t retention_ms);
   void SetLongestRetention(uint64_t retention_ms) {
     longest_retention_ms_ = std::max(longest_retention_ms_, retention_ms);
@@ -202,6 +212,7 @@ class CatalogState {
   uint64_t longest_retention_ms_ = storage::kDayMs;
   Snapshot snapshot_;
   bool snapshot_changed_ = false;
+  bool takes_over_ = false;
 };
 
 // Returns the published form of a decided subscription.

@@ -49,6 +49,8 @@ struct Change {
   size_t open = 0;
   uint64_t messages = 0;
   uint64_t recurrences = 0;
+  // Deletion: the ids that the shards have given are below this.
+  storage::MessageId next_id{};
 };
 
 // Holds at most one change per topic, and the commands that wait for its end, in order. Cost: O(1)

@@ -85,8 +85,9 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   CatalogState::ApplySettings(settings, &topic);
   topic.used = true;
   state_->Set(entry, std::move(topic));
+  entry->longest_retention_ms =
+      std::max(entry->longest_retention_ms, settings.tombstone_retention_ms.value_or(0));
   state_->Write(*entry, TopicPhase::kLive, settings);
-  state_->NoteRetention(settings.tombstone_retention_ms.value_or(0));
   // Without room for the default dead-letter topic there is no link, and the shards refuse dead
   // letters. The next start, and a client's dead-letter settlement, try again.
   const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
@@ -109,7 +110,7 @@ absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, Top
     absl::Status status =
         state_->CheckRoom(/*listened=*/!used, state_->NeedOf(nullptr, dead_letters));
     if (!status.ok()) return status;
-    *entry = state_->Add(name, used);
+    *entry = Add(name, used);
     state_->PublishLater((*entry)->topic);
     return absl::OkStatus();
   }
@@ -128,6 +129,17 @@ absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, Top
   }
   DT_CHECK(!(*entry)->topic->deleted);
   return absl::OkStatus();
+}
+
+TopicEntry* LiveTopics::Add(absl::string_view name, bool used) {
+  TopicEntry* const entry = state_->Add(name, used);
+  if (entry->topic->first_id != storage::MessageId{}) {
+    // Readers see the new name later, and no shard has dead letters for it, so no message comes
+    // before this command.
+    output_->Then(
+        [this, added = entry->topic] { output_->SendSettings(added, /*watch=*/false, kNoChange); });
+  }
+  return entry;
 }
 
 void LiveTopics::Revive(TopicEntry* entry) {
@@ -220,7 +232,7 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   absl::Status status =
       state_->CheckRoom(/*listened=*/false, state_->NeedOf(*entry, /*reserve=*/true));
   if (!status.ok() || *entry != nullptr) return status;
-  *entry = state_->Add(name, /*used=*/true);
+  *entry = Add(name, /*used=*/true);
   Topic topic = *(*entry)->topic;
   topic.deleted = true;
   topic.touched = std::make_shared<TopicUse>();
@@ -229,7 +241,7 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   // Nothing names the number yet. While a link does, the name does not end.
   const uint64_t free_ms = std::max<uint64_t>(state_->now_ms(), 1);
   state_->Write(**entry, TopicPhase::kDeleted, {}, free_ms);
-  state_->SetEnd(*entry, free_ms);
+  state_->SetEnd(*entry, free_ms, (*entry)->topic->first_id);
   output_->Then([this, entry = *entry, reserved = (*entry)->topic] {
     state_->Publish(reserved);
     // A watch leaves last, and would overtake the commands of a change that came since.

@@ -13,6 +13,7 @@
 
 #include "server/protocol/commands.h"
 #include "server/protocol/topic_quota.h"
+#include "storage/message_id.h"
 #include "storage/types.h"
 
 namespace duetime::catalog {
@@ -85,6 +86,8 @@ struct Topic {
   bool deleted = false;
   // A message, a recurrence or an operator named the topic, not only a subscriber.
   bool used = false;
+  // Another topic had the number before: the ids of this one's messages are at least this. Else 0.
+  storage::MessageId first_id{};
   // The number of the dead-letter topic. 0: LiveTopics::LinkDeadLetters has not linked one yet.
   storage::TopicId dead_letters{};
   // Null if the topic never had a limit of pending messages.

@@ -105,7 +105,7 @@ void TopicDeletion::ForgetNextSubscription(TopicEntry* entry, Change* change) {
 
 void TopicDeletion::End(TopicEntry* entry, Change* change) {
   DT_CHECK(entry->subscriptions.empty() && entry->phase == TopicPhase::kDeleting);
-  const uint64_t free_ms = state_->EndOfName();
+  const uint64_t free_ms = state_->EndOfName(*entry);
   if (change->used) {
     entry->phase = TopicPhase::kLive;
     state_->WriteDefaults(*entry);
@@ -114,8 +114,8 @@ void TopicDeletion::End(TopicEntry* entry, Change* change) {
     state_->Write(*entry, TopicPhase::kDeleted, {}, free_ms);
   }
   change->step = Step::kWriting;
-  output_->Then([this, entry, free_ms] {
-    if (entry->phase == TopicPhase::kDeleted) state_->SetEnd(entry, free_ms);
+  output_->Then([this, entry, free_ms, end_id = change->next_id] {
+    if (entry->phase == TopicPhase::kDeleted) state_->SetEnd(entry, free_ms, end_id);
     finish_(entry, absl::OkStatus());
   });
 }

@@ -32,6 +32,16 @@ std::string KeyIndex::RequestName(const protocol::ScheduleOptions& options) {
   return name + scope + options.request_id;
 }
 
+void KeyIndex::SetFirstId(TopicId topic, const MessageId& first) {
+  if (first != MessageId{}) first_ids_[topic] = first;
+}
+
+bool KeyIndex::OfFormerTopic(TopicId topic, const MessageId& id) const {
+  if (first_ids_.empty()) return false;
+  const auto first = first_ids_.find(topic);
+  return first != first_ids_.end() && id < first->second;
+}
+
 absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKind kind,
                                           absl::string_view name) const {
   DT_CHECK(!name.empty());
@@ -42,6 +52,7 @@ absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKin
   if (!entry->has_value()) return IndexEntry{};
   const uint64_t expire_ms = (*entry)->expire_ms;
   if (expire_ms != 0 && expire_ms <= now.wall_ms) return IndexEntry{};
+  if (OfFormerTopic(topic, (*entry)->id)) return IndexEntry{};
   return **entry;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -36,8 +37,14 @@ class KeyIndex {
   // scopes and ids. Documented in FORMAT.md. REQUIRES: the options have a request id.
   static std::string RequestName(const protocol::ScheduleOptions& options);
 
-  // The entry of a name. If there is none, or if it has expired, returns an entry without an id. An
-  // error means that the store cannot be read. REQUIRES: the name is not locked and not empty.
+  // Another topic had the number of this one before. Its ids are below `first`.
+  void SetFirstId(storage::TopicId topic, const storage::MessageId& first);
+  // True if the id is of a topic that had the number before.
+  bool OfFormerTopic(storage::TopicId topic, const storage::MessageId& id) const;
+
+  // The entry of a name. If there is none, if it has expired, or if it is of a topic that had the
+  // number before, returns an entry without an id. An error means that the store cannot be read.
+  // REQUIRES: the name is not locked and not empty.
   absl::StatusOr<storage::IndexEntry> Find(base::Now now, storage::TopicId topic,
                                            storage::IndexKind kind, absl::string_view name) const;
 
@@ -55,6 +62,8 @@ class KeyIndex {
   storage::MessageStore* const store_;
   scheduler::MessageWriter* const writer_;
   scheduler::KeyLocks* const key_locks_;
+  // Of topics that took a number over. Clocks do not decide whether an entry is of the topic.
+  absl::flat_hash_map<storage::TopicId, storage::MessageId> first_ids_;
 };
 
 }  // namespace duetime::messages

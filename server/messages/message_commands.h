@@ -54,7 +54,10 @@ class MessageCommands {
   void Inspect(base::Now now, const protocol::InspectCommand& command) {
     queries_.Inspect(now, command);
   }
-  void SetTopic(const protocol::TopicCommand& command) { minute_limits_.Set(command); }
+  void SetTopic(const protocol::TopicCommand& command) {
+    minute_limits_.Set(command);
+    index_.SetFirstId(command.topic, command.first_id);
+  }
 
   // Answers a command after the shard has failed.
   void Refuse(const protocol::ScheduleCommand& command) { schedule_.Refuse(command); }

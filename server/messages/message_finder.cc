@@ -98,6 +98,7 @@ absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessag
   std::optional<storage::Tombstone>& tombstone = (*locator)->tombstone;
   if (!tombstone.has_value()) return ReadAt({.due_ms = (*locator)->due_ms, .id = id}, found);
   if (tombstone->expire_ms <= now.wall_ms) return absl::OkStatus();
+  if (index_->OfFormerTopic(tombstone->topic, id)) return absl::OkStatus();
   found->kind = FoundMessage::Kind::kEnded;
   found->tombstone = *std::move(tombstone);
   return absl::OkStatus();

@@ -24,7 +24,8 @@ namespace duetime::messages {
 
 // The message with an id, as it is in the store or, after FindMoved, in the open batch.
 struct FoundMessage {
-  // kUnknown: the id was never given, or the message ended and its tombstone has expired.
+  // kUnknown: the id was never given, or the message ended and its tombstone has expired, or its
+  // topic's number belongs to another topic now.
   enum class Kind : uint8_t { kUnknown, kPending, kEnded };
 
   FoundMessage() = default;

@@ -107,6 +107,10 @@ struct TopicCommand {
   std::shared_ptr<TopicPace> pace = nullptr;
   // The dead-letter topic for subscriptions that name none. 0: unknown.
   storage::TopicId dead_letter{};
+  // The topic took over the number of another one. From now on the shard gives only ids from this
+  // one on, and what names the topic with a lower id is of the other topic, and not found. 0: no
+  // other topic had the number.
+  storage::MessageId first_id{};
   // The most messages that may become due in one minute, in all shards together. 0: no limit.
   uint64_t minute_max = 0;
   BucketPolicy bucket_policy = BucketPolicy::kWarn;

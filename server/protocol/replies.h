@@ -235,6 +235,8 @@ struct TopicReply {
   // changes that are not on disk yet.
   uint64_t messages = 0;
   uint64_t recurrences = 0;
+  // Every id that the shard has given is less.
+  storage::MessageId next_id{};
 };
 
 // The operation's state in this shard. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND

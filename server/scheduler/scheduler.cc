@@ -136,6 +136,10 @@ MessageKey Scheduler::NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms,
 
 MessageId Scheduler::NextId() const { return MessageId::Make(epoch_, next_sequence_, 0, 0); }
 
+void Scheduler::SkipIdsBefore(const MessageId& first) {
+  if (first.epoch() == epoch_) next_sequence_ = std::max(next_sequence_, first.sequence());
+}
+
 uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms) {
   if (spread_ms == 0) return 0;
   return base::Mix((epoch << 40) ^ sequence) % (spread_ms + 1);

@@ -89,6 +89,8 @@ class Scheduler {
   storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
   // Every future id is at least this; every earlier id is less.
   storage::MessageId NextId() const;
+  // Lets every future id be at least this one, if it is of this run.
+  void SkipIdsBefore(const storage::MessageId& first);
   // Adds the record of a message at its key to the open batch, before other records. `replaces`: as
   // for MessageWriter::Put. REQUIRES: the key's due time is PlaceOf's; OnPut or OnMoved follows for
   // the last place when the batch is accepted.

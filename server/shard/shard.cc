@@ -241,6 +241,7 @@ class Shard::Impl {
   void Do(base::Now now, protocol::TopicCommand& command) {
     protocol::TopicReply reply{
         .tag = command.tag, .topic = command.topic, .status = base::StorageFailedError()};
+    reply.next_id = scheduler_.NextId();
     if (!failed_) reply.status = SetTopic(now, command, &reply);
     if (!reply.status.ok() || !writer_.waits_to_count()) {
       effects_.replies.push_back(std::move(reply));
@@ -253,6 +254,7 @@ class Shard::Impl {
   }
   absl::Status SetTopic(base::Now now, protocol::TopicCommand& command,
                         protocol::TopicReply* reply) {
+    scheduler_.SkipIdsBefore(command.first_id);
     dispatcher_.SetTopic(now, command);
     message_commands_.SetTopic(command);
     writer_.Watch(command.topic, command.watch);

@@ -128,9 +128,11 @@ FAULTS = [
     ("a topic that is used at the end of its deletion stays deleted", DELETION, "if (change->used) {", "if (false) {", ALL),
 
     # ---- The end of a name
-    ("a new topic takes no number over", STATE, "take_over ? TakeOver(name) : nullptr;", "nullptr;", ALL),
+    ("a new topic takes no number over", STATE, "takes_over_ ? TakeOver(name) : nullptr;", "nullptr;", ALL),
     ("a name ends an hour too early", "server/catalog/catalog_state.h",
-     "return now_ms_ + longest_retention_ms_ + kNameSlackMs;", "return now_ms_ + longest_retention_ms_;", UNIT),
+     "entry.longest_retention_ms) + kNameSlackMs;", "entry.longest_retention_ms);", UNIT),
+    ("a new topic has the ids of the one before", STATE, "topic.first_id = entry->end_id;", "", ALL),
+    ("a start takes a number over", "server/catalog/catalog_state.h", "takes_over_ = false;", "takes_over_ = true;", UNIT),
     ("a name ends though a message has its number", STATE,
      "if (next->topic->touched->End()) entry = next;", "entry = next;", UNIT),
     ("a name that has ended keeps its record", STATE,
@@ -140,7 +142,8 @@ FAULTS = [
     ("a name ends with its last link", STATE,
      "if (entry->free_ms > 0) entry->free_ms = std::max(entry->free_ms, now_ms_ + kNameSlackMs);", "", UNIT),
     ("the retention of an earlier setting is forgotten", TOPICS,
-     "state_->NoteRetention(settings.tombstone_retention_ms.value_or(0));", "", UNIT),
+     "std::max(entry->longest_retention_ms, settings.tombstone_retention_ms.value_or(0));",
+     "settings.tombstone_retention_ms.value_or(0);", UNIT),
     ("a revived topic has no dead-letter topic", TOPICS,
      "if (state_->Find(DeadLettersName(*entry->topic)) == nullptr) return;", "return;", UNIT),
 

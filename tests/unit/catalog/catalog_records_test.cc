@@ -10,6 +10,8 @@ StoredTopic FullTopic() {
   StoredTopic topic;
   topic.phase = TopicPhase::kDeleting;
   topic.free_ms = 20;
+  topic.longest_retention_ms = 30;
+  topic.first_id = storage::MessageId::Make(40, 50, 0, 0);
   topic.settings = {.max_pending = 1,
                     .max_payload_bytes = 2,
                     .default_ttl_ms = 3,

@@ -4,6 +4,7 @@
 // crash may follow any step.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <gtest/gtest.h>
 #include <limits>
@@ -28,6 +29,7 @@ struct ShardView {
   std::map<uint32_t, protocol::SubscriptionState> subscriptions;
   // Those that were created without the messages that the shard had.
   std::set<uint32_t> from_now;
+  storage::MessageId next_id{};
 };
 
 class CatalogWorld {
@@ -137,7 +139,7 @@ class CatalogWorld {
   Catalog& catalog() { return *catalog_; }
   const Snapshot& snapshot() const { return cell_->Read(); }
   storage::MemoryStore& store() { return *store_; }
-  const std::vector<ShardView>& shards() const { return shards_; }
+  std::vector<ShardView>& shards() { return shards_; }
   bool Watched(size_t shard, storage::TopicId topic) {
     return shards_[shard].topics[static_cast<uint32_t>(topic)].watch;
   }
@@ -174,6 +176,9 @@ class CatalogWorld {
     store_ = std::make_unique<storage::MemoryStore>(&disk_);
     cell_ = std::make_unique<SnapshotCell>();
     catalog_ = std::make_unique<Catalog>(options_, store_.get());
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      shards_[i].next_id = storage::MessageId::Make(store_->epoch(), 100 * (i + 1), 0, 0);
+    }
     ASSERT_TRUE(catalog_->Recover(now_).ok());
     Run();
   }
@@ -193,12 +198,14 @@ class CatalogWorld {
   void Carry(ShardView* shard, const protocol::TopicCommand& command) {
     const auto topic = static_cast<uint32_t>(command.topic);
     shard->topics[topic] = command;
+    shard->next_id = std::max(shard->next_id, command.first_id);
     const bool counts = command.count && shard == &shards_[0];
     catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
                                                 .topic = command.topic,
                                                 .status = {},
                                                 .messages = counts ? messages[topic] : 0,
-                                                .recurrences = counts ? recurrences[topic] : 0});
+                                                .recurrences = counts ? recurrences[topic] : 0,
+                                                .next_id = shard->next_id});
   }
 
   void Carry(ShardView* shard, const protocol::SubscriptionCommand& command) {

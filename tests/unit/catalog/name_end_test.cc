@@ -34,6 +34,12 @@ UpdateTopic SetTo(const std::string& name, const TopicSettings& settings) {
           }};
 }
 
+TopicSettings DeadLettersTo(const std::string& name) {
+  TopicSettings settings;
+  settings.dead_letter_topic = name;
+  return settings;
+}
+
 bool HasRecord(CatalogWorld* world, const std::string& name) {
   const auto object =
       world->store().GetObject(storage::ObjectKind::kTopicSettings, kPartition, name);
@@ -42,20 +48,33 @@ bool HasRecord(CatalogWorld* world, const std::string& name) {
 
 struct NameEndCase {
   std::string name;
-  CatalogOptions options;
+  CatalogOptions options = {};
+  // The retention of another topic.
+  std::optional<uint64_t> other_retention_ms = {};
   // The settings of the topic, of which the last ones hold when it is deleted.
-  std::vector<std::optional<uint64_t>> tombstone_retention_ms;
+  std::vector<std::optional<uint64_t>> tombstone_retention_ms = {};
   // From the deletion to the end of the name.
   uint64_t kept_ms = 0;
 };
 
 std::vector<NameEndCase> NameEndCases() {
   return {
-      {"operations", {}, {}, kDayMs + kHourMs},
-      {"server's tombstones", {.tombstone_retention_ms = 3 * kDayMs}, {}, 3 * kDayMs + kHourMs},
-      {"requests", {.request_retention_ms = 2 * kDayMs}, {}, 2 * kDayMs + kHourMs},
-      {"topic's tombstones", {}, {4 * kDayMs}, 4 * kDayMs + kHourMs},
-      {"earlier tombstones", {}, {5 * kDayMs, 0}, 5 * kDayMs + kHourMs},
+      {.name = "operations", .kept_ms = kDayMs + kHourMs},
+      {.name = "server's tombstones",
+       .options = {.tombstone_retention_ms = 3 * kDayMs},
+       .kept_ms = 3 * kDayMs + kHourMs},
+      {.name = "requests",
+       .options = {.request_retention_ms = 2 * kDayMs},
+       .kept_ms = 2 * kDayMs + kHourMs},
+      {.name = "topic's tombstones",
+       .tombstone_retention_ms = {4 * kDayMs},
+       .kept_ms = 4 * kDayMs + kHourMs},
+      {.name = "earlier tombstones",
+       .tombstone_retention_ms = {5 * kDayMs, 0},
+       .kept_ms = 5 * kDayMs + kHourMs},
+      {.name = "another topic's tombstones",
+       .other_retention_ms = 400 * kDayMs,
+       .kept_ms = kDayMs + kHourMs},
   };
 }
 
@@ -65,6 +84,13 @@ TEST(NameEndTest, ANewTopicTakesTheNumberOverWhenNothingNamesItAnyMore) {
       SCOPED_TRACE(absl::StrCat(test.name, restarts));
       CatalogWorld world(test.options);
       ASSERT_EQ(CreateByUse(&world, "a"), kTaken);
+      if (test.other_retention_ms.has_value()) {
+        TopicSettings settings;
+        settings.tombstone_retention_ms = test.other_retention_ms;
+        ASSERT_EQ(world.Reason(CreateTopic{.name = "other", .settings = settings}), "OK");
+        ASSERT_EQ(world.Reason(DeleteTopic{.name = "other"}), "OK");
+      }
+      const auto next = TopicId{test.other_retention_ms.has_value() ? 3u : 2u};
       for (const auto& retention_ms : test.tombstone_retention_ms) {
         TopicSettings settings;
         settings.tombstone_retention_ms = retention_ms;
@@ -79,7 +105,7 @@ TEST(NameEndTest, ANewTopicTakesTheNumberOverWhenNothingNamesItAnyMore) {
       ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
       world.now().wall_ms += test.kept_ms - 1;
       if (restarts) world.Restart();
-      EXPECT_EQ(CreateByUse(&world, "early"), TopicId{2});
+      EXPECT_EQ(CreateByUse(&world, "early"), next);
       EXPECT_NE(world.snapshot().FindTopicEvenIfDeleted("a"), nullptr);
       ++world.now().wall_ms;
       if (restarts) world.Restart();
@@ -88,12 +114,13 @@ TEST(NameEndTest, ANewTopicTakesTheNumberOverWhenNothingNamesItAnyMore) {
         EXPECT_EQ(world.snapshot().FindTopicEvenIfDeleted("a"), nullptr);
         EXPECT_EQ(world.snapshot().TopicName(kTaken), "b");
         EXPECT_EQ(world.snapshot().FindTopic("b")->id, kTaken);
-        EXPECT_EQ(world.snapshot().names(), 2u);
+        EXPECT_EQ(world.snapshot().names(), static_cast<size_t>(next));
         EXPECT_EQ(world.snapshot().topics(), 2u);
         EXPECT_FALSE(HasRecord(&world, "a"));
         if (restarts) world.Restart();
       }
-      EXPECT_EQ(CreateByUse(&world, "a"), TopicId{3}) << "the old name is a new topic";
+      EXPECT_EQ(CreateByUse(&world, "a"), TopicId{static_cast<uint32_t>(next) + 1})
+          << "the old name is a new topic";
     }
   }
 }
@@ -127,8 +154,8 @@ TEST(NameEndTest, ATopicWithATakenNumberIsNew) {
   ASSERT_EQ(CreateByUse(&world, "b"), kTaken);
   EXPECT_TRUE(world.snapshot().FindTopic("b")->settings == TopicSettings{});
   EXPECT_FALSE(world.shards()[0].topics.at(1).paused);
-  // The shards still watch the number, and may report its first message.
-  ASSERT_TRUE(world.Watched(0, kTaken));
+  // A shard may report a message that it got before it heard of the new topic.
+  EXPECT_FALSE(world.Watched(0, kTaken));
   EXPECT_TRUE(world.snapshot().TopicOf(kTaken)->touched->Use());
   world.catalog().Handle(world.now(), TopicUsed{kTaken});
   world.Run();
@@ -139,6 +166,71 @@ TEST(NameEndTest, ATopicWithATakenNumberIsNew) {
   world.now().wall_ms += kDayMs + kHourMs;
   EXPECT_EQ(CreateByUse(&world, "a"), kTaken);
   world.ExpectShardsFollow();
+}
+
+// Clocks may be wrong, so ids tell what is of the new topic: every id that a shard gave to the old
+// one is less, and none that a shard gives from now on.
+TEST(NameEndTest, ANewTopicHasItsOwnIds) {
+  for (const bool before : {false, true}) {
+    for (const bool reserved : {false, true}) {
+      for (const bool after : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(before, reserved, after));
+        CatalogWorld world;
+        CreateByUse(&world, "a");
+        CreateByUse(&world, "d");
+        EXPECT_FALSE(world.shards()[0].topics.contains(1)) << "it has no command and no first id";
+        ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+        storage::MessageId first = world.shards()[1].next_id;
+        if (before) {
+          world.Restart();
+          first = storage::MessageId::Make(first.epoch() + 1, 0, 0, 0);
+        }
+        world.now().wall_ms += 2 * kDayMs;
+        if (reserved) {
+          ASSERT_EQ(world.Reason(SetTo("d", DeadLettersTo("b"))), "OK");
+          EXPECT_EQ(world.snapshot().FindTopicEvenIfDeleted("b")->id, kTaken);
+        } else {
+          ASSERT_EQ(CreateByUse(&world, "b"), kTaken);
+        }
+        if (after) world.Restart();
+        for (ShardView& shard : world.shards()) {
+          EXPECT_EQ(shard.topics[1].first_id, first);
+          EXPECT_GE(shard.next_id, first);
+        }
+        if (reserved) continue;
+        ASSERT_EQ(world.Reason(DeleteTopic{.name = "b"}), "OK");
+        EXPECT_EQ(world.shards()[0].topics[1].first_id, first);
+        // The topic lives on with its ids, whatever revives it.
+        CreateByUse(&world, "b");
+        world.Restart();
+        EXPECT_EQ(world.shards()[0].topics[1].first_id, first);
+      }
+    }
+  }
+}
+
+// A repair may have lost the name of a dead-letter topic, and brought back the end of another name.
+TEST(NameEndTest, AStartTakesNoNumberOver) {
+  CatalogWorld world;
+  CreateByUse(&world, "old");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "old"}), "OK");
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = DeadLettersTo("b")}), "OK");
+  world.now().wall_ms += 2 * kDayMs;
+  storage::Record lost;
+  lost.type = storage::RecordType::kTopic;
+  lost.topic = world.snapshot().FindTopicEvenIfDeleted("b")->id;
+  lost.value = "renamed";
+  storage::Record erased;
+  erased.type = storage::RecordType::kUnobject;
+  erased.shard = kPartition;
+  erased.kind = static_cast<uint8_t>(storage::ObjectKind::kTopicSettings);
+  erased.name = "b";
+  const std::vector<storage::RecordBatch> group = {{lost, erased}};
+  ASSERT_EQ(world.store().Append(group, storage::Durability::kSynced),
+            storage::AppendOutcome::kAccepted);
+  world.Restart();
+  EXPECT_EQ(world.snapshot().FindTopicEvenIfDeleted("b")->id, TopicId{4});
+  EXPECT_EQ(CreateByUse(&world, "c"), kTaken);
 }
 
 // A shard accepted a message of the old name, and the catalog has not heard of it yet.
@@ -172,12 +264,6 @@ TEST(NameEndTest, AMessageInTheLastMomentKeepsTheName) {
   EXPECT_FALSE(old->exists());
 }
 
-TopicSettings DeadLettersTo(const std::string& name) {
-  TopicSettings settings;
-  settings.dead_letter_topic = name;
-  return settings;
-}
-
 // The name of a dead-letter topic stays while settings name it, and an hour longer, because a shard
 // may make one more dead letter.
 TEST(NameEndTest, AReservedNameStaysWhileDeadLettersHaveIt) {
@@ -201,7 +287,7 @@ TEST(NameEndTest, AReservedNameStaysWhileDeadLettersHaveIt) {
   }
 }
 
-// A record of an older program has no time, so the start of the run counts.
+// A record of an older program has no time, so the first start counts.
 TEST(NameEndTest, ARecordWithoutATimeCountsFromTheStart) {
   CatalogWorld world;
   CreateByUse(&world, "a");
@@ -217,7 +303,9 @@ TEST(NameEndTest, ARecordWithoutATimeCountsFromTheStart) {
             storage::AppendOutcome::kAccepted);
   world.now().wall_ms += 100 * kDayMs;
   world.Restart();
-  world.now().wall_ms += kDayMs + kHourMs - 1;
+  world.now().wall_ms += kDayMs;
+  world.Restart();
+  world.now().wall_ms += kHourMs - 1;
   EXPECT_EQ(CreateByUse(&world, "b"), TopicId{2});
   ++world.now().wall_ms;
   EXPECT_EQ(CreateByUse(&world, "c"), kTaken);

@@ -37,6 +37,35 @@ TEST_F(KeyIndexTest, AnEntryExpires) {
   EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id, MessageId{});
 }
 
+// Whatever the clock says.
+TEST_F(KeyIndexTest, AnEntryOfATopicThatHadTheNumberBeforeIsNotFound) {
+  storage::IndexEntry entry;
+  entry.id = MessageId::Make(1, 9, 100, kStart);
+  entry.expire_ms = kStart + 10;
+  index_.PutKey(kTopic, "a", entry);
+  Commit();
+  for (const uint64_t first : {0u, 9u, 10u}) {
+    index_.SetFirstId(kTopic, first == 0 ? MessageId{} : MessageId::Make(1, first, 0, 0));
+    const bool found = first <= 9;
+    EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id,
+              found ? entry.id : MessageId{});
+  }
+  // An ended message, too.
+  protocol::ScheduleOptions options;
+  options.key = "b";
+  const MessageId id = Schedule("p", 60'000, options).id;
+  Cancel(ById(id));
+  for (const bool found : {true, false}) {
+    EXPECT_EQ(Get(id).status.ok(), found);
+    EXPECT_EQ(Schedule("p", 60'000, Keyed(protocol::OnConflict::kOnce, "b")).outcome,
+              found ? protocol::ScheduleOutcome::kUnchanged : protocol::ScheduleOutcome::kCreated);
+    protocol::TopicCommand command;
+    command.topic = kTopic;
+    command.first_id = scheduler_.NextId();
+    commands_.SetTopic(command);
+  }
+}
+
 TEST_F(KeyIndexTest, ARequestKeepsItsAnswerForItsRetention) {
   protocol::ScheduleOptions options;
   options.request_id = "r";
