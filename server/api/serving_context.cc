@@ -87,12 +87,9 @@ absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   if (!limits.auto_create) return TopicNotFoundError(name);
   const catalog::Snapshot& now = catalog();
   const catalog::TopicPtr deleted = now.FindTopicEvenIfDeleted(name);
-  catalog::TopicNeed need{.topics = 1, .names = deleted == nullptr ? size_t{1} : size_t{0}};
-  size_t names = now.names();
-  // Only with so many names does it matter how many have ended.
-  const size_t more = names + need.names - std::min(names + need.names, 2 * limits.topics_max);
-  if (more > 0) names -= now.ended_names(clock->Read().wall_ms, more);
-  absl::Status status = catalog::CheckTopicRoom(limits.topics_max, now.counted(), names, need);
+  const catalog::TopicNeed need{.topics = 1, .names = deleted == nullptr ? size_t{1} : size_t{0}};
+  absl::Status status =
+      now.CheckRoom(limits.topics_max, clock->Read().wall_ms, now.counted(), now.names(), need);
   if (!status.ok() && deleted != nullptr && now.ReservesName(deleted->id)) return absl::OkStatus();
   return status;
 }

@@ -64,11 +64,7 @@ TopicNeed CatalogState::NeedOf(const TopicEntry* entry, bool reserve) const {
 absl::Status CatalogState::CheckRoom(bool listened, const TopicNeed& need) const {
   const size_t listened_max = options_.topics_max / 10 + 1;
   if (listened && listened_ >= listened_max) return ListenedTopicLimitError(listened_max);
-  size_t names = by_id_.size();
-  // Only with so many names does it matter how many have ended.
-  const size_t more = names + need.names - std::min(names + need.names, 2 * options_.topics_max);
-  if (more > 0) names -= snapshot_.ended_names(now_ms_, more);
-  return CheckTopicRoom(options_.topics_max, counted_, names, need);
+  return snapshot_.CheckRoom(options_.topics_max, now_ms_, counted_, by_id_.size(), need);
 }
 
 TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {

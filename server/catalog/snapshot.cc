@@ -57,6 +57,14 @@ size_t Snapshot::ended_names(uint64_t now_ms, size_t limit) const {
   return ended;
 }
 
+absl::Status Snapshot::CheckRoom(size_t topics_max, uint64_t now_ms, size_t counted, size_t names,
+                                 const TopicNeed& need) const {
+  // Only with so many names does it matter how many have ended.
+  const size_t more = names + need.names - std::min(names + need.names, 2 * topics_max);
+  if (more > 0) names -= ended_names(now_ms, more);
+  return CheckTopicRoom(topics_max, counted, names, need);
+}
+
 std::vector<TopicPtr> Snapshot::ListTopics(absl::string_view prefix, absl::string_view after,
                                            size_t limit) const {
   std::vector<TopicPtr> list;

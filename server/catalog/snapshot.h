@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 #include "server/base/mutex.h"
+#include "server/catalog/catalog_errors.h"
 #include "server/catalog/sorted_blocks.h"
 #include "server/catalog/topic.h"
 
@@ -61,6 +63,10 @@ class Snapshot {
   // The names of deleted topics that have ended at `now_ms`, at most `limit`: new topics take these
   // numbers over. Cost: O(result).
   size_t ended_names(uint64_t now_ms, size_t limit = std::numeric_limits<size_t>::max()) const;
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room for `need`, as CheckTopicRoom. `counted` and
+  // `names` are those of this version, or of changes ahead of it.
+  absl::Status CheckRoom(size_t topics_max, uint64_t now_ms, size_t counted, size_t names,
+                         const TopicNeed& need) const;
   // The names of deleted topics that have not ended.
   size_t deleted_names(uint64_t now_ms) const {
     return names() - std::min(names(), counted() + ended_names(now_ms));
