@@ -42,6 +42,7 @@ void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag)
   command.watch = watch;
   const Change* const change = changes_->Find(topic->id);
   command.count = watch || (change != nullptr && change->deletes_topic);
+  command.deleted = topic->deleted;
   command.paused = settings.paused;
   command.paused_by_restore = settings.paused_by_restore;
   command.pace = topic->pace;

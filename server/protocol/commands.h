@@ -97,8 +97,11 @@ struct TopicCommand {
   // Set for a topic that is deleted or being deleted. Effects::used_topics (replies.h) reports the
   // first message that the topic gets.
   bool watch = false;
-  // The reply counts the topic's messages and recurrences. Cost: O(recurrences of the shard).
+  // The reply counts the topic's messages and the recurrences that are not completed. Cost:
+  // O(recurrences of the shard).
   bool count = false;
+  // The topic is deleted, so its completed recurrences end.
+  bool deleted = false;
   // The shard accepts the topic's messages but does not deliver them.
   bool paused = false;
   // The topic waits for an operator after a restore, so its subscriptions drop nothing.

@@ -231,8 +231,8 @@ struct TopicReply {
   CallTag tag{};
   storage::TopicId topic{};
   absl::Status status;
-  // If the command asks for a count: the topic's messages and recurrences in the shard, including
-  // changes that are not on disk yet.
+  // If the command asks for a count: the topic's messages and its recurrences that are not
+  // completed in the shard, including changes that are not on disk yet.
   uint64_t messages = 0;
   uint64_t recurrences = 0;
   // Every id that the shard has given is less.

@@ -79,7 +79,7 @@ absl::Status NeverError() {
   return base::MakeError(absl::StatusCode::kInvalidArgument, "the schedule has no occurrence ahead",
                          {.reason = "INVALID_RECURRENCE",
                           .field = "recurrence.schedule",
-                          .metadata = {},
+                          .metadata = {{"field", "recurrence.schedule"}},
                           .retry_after_ms = 0});
 }
 
@@ -147,9 +147,25 @@ void RecurrenceEngine::Erase(const std::string& name) {
 }
 
 size_t RecurrenceEngine::CountOf(storage::TopicId topic) const {
-  return static_cast<size_t>(std::count_if(
-      entries_.begin(), entries_.end(),
-      [topic](const auto& entry) { return entry.second->state.spec.topic == topic; }));
+  return static_cast<size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [topic](const auto& entry) {
+        const protocol::RecurrenceState& state = entry.second->state;
+        return state.spec.topic == topic && state.status != protocol::RecurrenceStatus::kCompleted;
+      }));
+}
+
+void RecurrenceEngine::EndCompleted(storage::TopicId topic) {
+  std::vector<std::string> ended;
+  for (const auto& [name, entry] : entries_) {
+    const protocol::RecurrenceState& state = entry->state;
+    if (state.spec.topic == topic && state.status == protocol::RecurrenceStatus::kCompleted) {
+      ended.push_back(name);
+    }
+  }
+  for (const std::string& name : ended) {
+    writer_->RemoveObject(ObjectKind::kRecurrence, name, Durability::kSynced);
+    Erase(name);
+  }
 }
 
 absl::Status RecurrenceEngine::MakeRoom(base::Now now, size_t bytes, const Entry* updated,

@@ -69,8 +69,10 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   size_t stalled() const { return stalled_.size(); }
   // Occurrences that were made anew, because a clock that was ahead had made them.
   uint64_t made_anew() const { return made_anew_; }
-  // The number of a topic's recurrences. Cost: O(recurrences).
+  // The number of a topic's recurrences that are not completed. Cost: O(recurrences).
   size_t CountOf(storage::TopicId topic) const;
+  // Deletes a topic's completed recurrences. Cost: O(recurrences).
+  void EndCompleted(storage::TopicId topic);
 
  private:
   void Refuse(const protocol::RecurrenceCommand& command, const absl::Status& status);

@@ -262,6 +262,7 @@ class Shard::Impl {
     if (command.quota != nullptr) {
       status = writer_.SetQuota(command.topic, std::move(command.quota));
     }
+    if (command.deleted) occurrences_.EndCompleted(command.topic);
     if (status.ok() && command.count) status = Count(command.topic, reply);
     if (!status.ok()) {
       dispatcher_.NoteReadError(status);
