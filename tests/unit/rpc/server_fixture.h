@@ -169,7 +169,7 @@ class GatedStore final : public storage::MemoryStore {
   bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The system's clock, which a test can advance.
+// The system's clock, which a test can advance and set back.
 class JumpingClock final : public base::Clock {
  public:
   base::Now Read() override {
@@ -179,6 +179,8 @@ class JumpingClock final : public base::Clock {
     return now;
   }
   base::ClockState state() override { return clock_.state(); }
+  // Sets the wall clock back.
+  void SetBack(uint64_t ms) { passed_ms_ -= ms; }
   // Advances the monotonic time only.
   void Jump(uint64_t ms) { jumped_ms_ += ms; }
   void Pass(uint64_t ms) {

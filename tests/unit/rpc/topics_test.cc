@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Topics as resources, through a socket.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -183,6 +184,52 @@ TEST_F(TopicsTest, ADeletedTopicIsGoneUntilItIsUsed) {
   Restart(DefaultOptions());
   ASSERT_TRUE(Get("a", &topic).ok());
   EXPECT_EQ(topic.counts().pending(), 1);
+}
+
+// A clock was ahead by more than any retention while a new topic took a number over, and is set
+// right. Requests and keys of the old topic mean nothing for the new one.
+TEST_F(TopicsTest, ANewTopicDoesNotAnswerForTheOneThatHadItsNumber) {
+  Start();
+  for (const bool restarts : {false, true}) {
+    const std::string old_topic = absl::StrCat("old-", restarts);
+    const std::string new_topic = absl::StrCat("new-", restarts);
+    const auto request = [](const std::string& topic, bool keyed) {
+      v1::ScheduleRequest made = NewMessage(topic, "p", 100);
+      if (keyed) {
+        made.set_key("k");
+        made.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_ONCE);
+      } else {
+        made.set_request_id("r");
+      }
+      return made;
+    };
+    std::vector<std::string> old_ids;
+    for (const bool keyed : {false, true}) {
+      old_ids.push_back(MustSchedule(request(old_topic, keyed)));
+      v1::CancelRequest cancel;
+      cancel.set_message_id(old_ids.back());
+      v1::CancelResponse cancelled;
+      ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+    }
+    ASSERT_TRUE(Delete(old_topic).ok());
+    clock_.Pass(30 * 3'600'000);
+    MustSchedule(NewMessage(new_topic, "p", 100));
+    clock_.SetBack(30 * 3'600'000);
+    if (restarts) Restart(DefaultOptions());
+    for (const bool keyed : {false, true}) {
+      v1::ScheduleResponse response;
+      ASSERT_TRUE(
+          messages_->Schedule(NewContext().get(), request(new_topic, keyed), &response).ok());
+      EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+      EXPECT_EQ(std::count(old_ids.begin(), old_ids.end(), response.message().id()), 0);
+    }
+    for (const std::string& id : old_ids) {
+      v1::GetRequest get;
+      get.set_message_id(id);
+      v1::GetResponse got;
+      EXPECT_EQ(ReasonOf(messages_->Get(NewContext().get(), get, &got)), "MESSAGE_NOT_FOUND");
+    }
+  }
 }
 
 // The shard has decided a message, which is not on disk yet, when the deletion of its topic begins.
