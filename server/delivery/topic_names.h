@@ -5,6 +5,7 @@
 
 #include "absl/strings/string_view.h"
 
+#include "storage/message_id.h"
 #include "storage/types.h"
 
 namespace duetime::delivery {
@@ -20,6 +21,10 @@ class TopicNames {
   virtual std::string NameOf(storage::TopicId topic) const = 0;
   // The number of the topic of this name, deleted or not; 0 if no topic has the name.
   virtual storage::TopicId Find(absl::string_view name) const = 0;
+  // The name of the topic that had this message, if its dead letters go to `letters`. Empty if the
+  // number belongs to another topic now. For dead letters without a name of their topic.
+  virtual std::string NameOfOrigin(storage::TopicId topic, const storage::MessageId& message,
+                                   storage::TopicId letters) const = 0;
   // As Find. In addition, the number of a deleted topic keeps its name from now on. REQUIRES: the
   // caller puts a message of the topic, which revives the topic.
   virtual storage::TopicId Use(absl::string_view name) = 0;
@@ -35,6 +40,10 @@ class NoTopicNames final : public TopicNames {
 
   std::string NameOf(storage::TopicId) const override { return ""; }
   storage::TopicId Find(absl::string_view) const override { return {}; }
+  std::string NameOfOrigin(storage::TopicId, const storage::MessageId&,
+                           storage::TopicId) const override {
+    return "";
+  }
   storage::TopicId Use(absl::string_view) override { return {}; }
 };
 

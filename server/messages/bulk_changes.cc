@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,10 +69,18 @@ absl::StatusOr<bool> BulkChanges::Move(base::Now now, const MessageId& id, uint6
   return true;
 }
 
+std::string BulkChanges::OriginName(const storage::MessageRecord& letter) const {
+  const storage::DeadLetterOrigin& origin = *letter.dead_letter;
+  // The number that the topic had may belong to another topic by now.
+  if (!origin.topic_name.empty()) return std::string(origin.topic_name);
+  // Older programs wrote no name for a subscription without one.
+  return names_->NameOfOrigin(origin.origin_topic, origin.id, letter.header.topic);
+}
+
 absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
                                                     const storage::MessageRecord& letter) {
   if (!letter.dead_letter.has_value() || letter.dead_letter->key.empty()) return false;
-  const TopicId topic = names_->Find(letter.dead_letter->topic_name);
+  const TopicId topic = names_->Find(OriginName(letter));
   if (topic == TopicId{}) return false;
   const absl::string_view key = letter.dead_letter->key;
   if (locks_->Locked(MessageLocks::KeyName(topic, key))) return true;
@@ -105,8 +114,8 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   if (!pending.ok() || !*pending) return pending;
   if (found.delivery.in_flight || !found.record.dead_letter.has_value()) return false;
   const storage::DeadLetterOrigin& origin = *found.record.dead_letter;
-  // Only the name: the number that the topic had may belong to another topic by now.
-  const TopicId topic = names_->Find(origin.topic_name);
+  const std::string topic_name = OriginName(found.record);
+  const TopicId topic = names_->Find(topic_name);
   if (topic == TopicId{}) return false;
   storage::IndexEntry entry;
   const absl::StatusOr<bool> keep_key = KeyIsFree(now, topic, origin, &entry);
@@ -114,7 +123,7 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   const protocol::TopicQuota* const quota = writer_->QuotaOf(topic);
   if (quota != nullptr && !quota->HasRoom()) return false;
   // From here on, nothing but a failed read keeps the message from its topic.
-  if (names_->Use(origin.topic_name) != topic) return false;
+  if (names_->Use(topic_name) != topic) return false;
   auto again = delivery::MakeRedriven(found.bytes, topic, now.wall_ms, *keep_key);
   DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
   storage::MessageHeader header;

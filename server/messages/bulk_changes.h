@@ -56,6 +56,9 @@ class BulkChanges {
   absl::StatusOr<bool> OriginKeyInFlight(base::Now now, const storage::MessageRecord& letter);
 
  private:
+  // The name of the topic that a dead letter goes back to; empty if it is not known. REQUIRES: it
+  // is a dead letter.
+  std::string OriginName(const storage::MessageRecord& letter) const;
   // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
   // entry of the key. The entry has no id if the key leads nowhere, and no content if the content
   // is not that of the origin. False if damage hides the answer.

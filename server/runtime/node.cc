@@ -173,6 +173,13 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
     const catalog::TopicPtr topic = snapshots_.Read().FindTopicEvenIfDeleted(name);
     return topic == nullptr ? storage::TopicId{} : topic->id;
   }
+  std::string NameOfOrigin(storage::TopicId topic, const storage::MessageId& message,
+                           storage::TopicId letters) const override {
+    const catalog::TopicPtr origin = snapshots_.Read().TopicOf(topic);
+    const bool same =
+        origin != nullptr && message >= origin->first_id && origin->dead_letters == letters;
+    return same ? std::string(origin->name()) : "";
+  }
   storage::TopicId Use(absl::string_view name) override {
     const catalog::TopicPtr topic = snapshots_.Read().FindTopicEvenIfDeleted(name);
     if (topic == nullptr) return {};

@@ -23,11 +23,18 @@ class MapOfNames final : public delivery::TopicNames {
     const auto found = numbers.find(name);
     return found == numbers.end() ? storage::TopicId{} : found->second;
   }
+  std::string NameOfOrigin(storage::TopicId topic, const storage::MessageId&,
+                           storage::TopicId letters) const override {
+    const auto found = letters_of.find(topic);
+    return found != letters_of.end() && found->second == letters ? NameOf(topic) : "";
+  }
   storage::TopicId Use(absl::string_view name) override {
     return ends_first ? storage::TopicId{} : Find(name);
   }
 
   std::map<std::string, storage::TopicId, std::less<>> numbers;
+  // The dead-letter topics of topics.
+  std::map<storage::TopicId, storage::TopicId> letters_of;
   // A name ends between Find and Use.
   bool ends_first = false;
 };

@@ -138,6 +138,26 @@ TEST_F(BulkChangesTest, ADeadLetterGoesToTheTopicThatHasTheNameNow) {
   }
 }
 
+// Older programs wrote no name of the topic for a subscription without a name.
+TEST_F(BulkChangesTest, ADeadLetterWithoutATopicNameGoesBackToTheTopicOfItsDeadLetters) {
+  const auto letter = [this] {
+    const auto bytes =
+        delivery::MakeDeadLetter(Message("p", 0).record, kDeadLetters, now_.wall_ms,
+                                 {.id = MessageId::Make(1, 9, 0, kStart), .attempts = 3});
+    storage::MessageRecord record;
+    EXPECT_TRUE(storage::DecodeMessageRecord(*bytes, &record).ok());
+    record.header.deliver_ms += 60'000;
+    return Schedule(protocol::MakeNewMessage(record, 0)).id;
+  };
+  EXPECT_FALSE(*bulk_.Redrive(now_, letter()));
+  names_.letters_of = {{kTopic, storage::TopicId{7}}};
+  EXPECT_FALSE(*bulk_.Redrive(now_, letter()));
+  names_.letters_of = {{kTopic, kDeadLetters}};
+  EXPECT_TRUE(*bulk_.Redrive(now_, letter()));
+  Commit();
+  EXPECT_EQ(*writer_.Pending(kTopic), 1);
+}
+
 TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
   for (const bool delivered : {true, false}) {
     const MessageId id = DeadLetter(100);
