@@ -121,6 +121,11 @@ size_t Server::deleted_topics() const {
   return context_.catalog().deleted_names(context_.clock->Read().wall_ms);
 }
 
+size_t Server::ended_topics() const {
+  if (context_.node.load() == nullptr) return 0;
+  return context_.catalog().ended_names(context_.clock->Read().wall_ms);
+}
+
 size_t Server::subscriptions() const {
   return context_.node.load() == nullptr ? 0 : context_.catalog().subscriptions();
 }

@@ -108,10 +108,11 @@ class Server final : public runtime::EffectSink {
   uint64_t streams() const { return context_.streams.load(); }
   // The bytes of answers that are not given to gRPC yet, and the calls refused because of them.
   const protocol::AnswerBudgetPtr& open_answers() const { return context_.open_answers; }
-  // The number of topics that topics_max counts, and of names of deleted topics. 0 until the server
-  // serves.
+  // The number of topics that topics_max counts, of names of deleted topics that are kept, and of
+  // those that have ended. 0 until the server serves.
   size_t topics() const;
   size_t deleted_topics() const;
+  size_t ended_topics() const;
   // The number of named subscriptions of all topics. 0 until the server serves.
   size_t subscriptions() const;
 

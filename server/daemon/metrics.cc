@@ -91,6 +91,10 @@ void RegisterCalls(const Measured& from, Registry* registry) {
       "Names of deleted topics that are kept for their retention; with duetime_topics, the limit "
       "is twice topics_max.",
       from.api, &api::Server::deleted_topics);
+  registry->Gauge("duetime_ended_topics",
+                  "Names of deleted topics that have ended. Each takes about 400 bytes of memory "
+                  "until a new topic takes its number over.",
+                  from.api, &api::Server::ended_topics);
   registry->Gauge("duetime_subscriptions",
                   "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
                   from.api, &api::Server::subscriptions);
