@@ -89,8 +89,11 @@ absl::StatusOr<size_t> CellOfMessage(GatewayWorker& worker, Message* request) {
   if (!located.ok()) {
     return base::MakeError(
         absl::StatusCode::kInvalidArgument,
-        "through a gateway, an id begins with the name of a cell and a dot, as in \"a.06c...\"",
-        {.reason = "INVALID_MESSAGE_ID", .field = "message_id", .metadata = {}});
+        "message_id: through a gateway, an id begins with the name of a cell and a dot, as in "
+        "\"a.06c...\"",
+        {.reason = "INVALID_MESSAGE_ID",
+         .field = "message_id",
+         .metadata = {{"field", "message_id"}}});
   }
   reflection->SetString(request, &id, std::move(located->text));
   return located->cell;

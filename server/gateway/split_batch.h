@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "server/api/failure.h"
 #include "server/gateway/cell_call.h"
@@ -61,17 +62,19 @@ class SplitBatch {
   }
 
   // The error of the call. OK if a cell has answered; else UNAVAILABLE, because libraries repeat a
-  // call that fails like that. REQUIRES: on_end was called.
+  // call that fails like that. Refused items decide only if no item went to a cell. REQUIRES:
+  // on_end was called.
   absl::Status status() const {
     absl::Status status;
-    for (const auto& [position, error] : refused_) {
-      if (!absl::IsUnavailable(error)) return absl::OkStatus();
-      status = error;
-    }
     for (const Part& part : parts_) {
       if (part.call == nullptr) continue;
       if (!absl::IsUnavailable(part.call->status())) return absl::OkStatus();
       status = part.call->status();
+    }
+    if (!status.ok()) return status;
+    for (const auto& [position, error] : refused_) {
+      if (!absl::IsUnavailable(error)) return absl::OkStatus();
+      status = error;
     }
     return status;
   }
@@ -82,7 +85,11 @@ class SplitBatch {
     results->Reserve(size_);
     for (int i = 0; i < size_; ++i) results->Add();
     for (const auto& [position, error] : refused_) {
-      api::FillFailure(error, results->Mutable(position)->mutable_error());
+      v1::Failure* const failure = results->Mutable(position)->mutable_error();
+      api::FillFailure(error, failure);
+      if (!failure->field().empty()) {
+        SetField(absl::StrCat(kItems, "[", position, "].", failure->field()), failure);
+      }
     }
     for (Part& part : parts_) {
       if (part.call == nullptr) continue;
@@ -113,6 +120,10 @@ class SplitBatch {
     std::unique_ptr<CellCall> call;
   };
 
+  // The field of the request that has the items.
+  static constexpr absl::string_view kItems = requires(Request request) { request.add_messages(); }
+  ? "messages" : "cancels";
+
   static auto* AddItem(Request* request) {
     if constexpr (requires { request->add_messages(); }) {
       return request->add_messages();
@@ -138,12 +149,16 @@ class SplitBatch {
     const size_t open = in_part.find('[');
     const size_t close = in_part.find(']');
     if (open > close || close == std::string::npos) return;
-    const std::string field =
-        absl::StrCat(in_part.substr(0, open + 1), position, in_part.substr(close));
+    SetField(absl::StrCat(in_part.substr(0, open + 1), position, in_part.substr(close)), error);
+  }
+
+  // Also in the metadata and at the beginning of the text, if they have the field.
+  static void SetField(const std::string& field, v1::Failure* error) {
+    const std::string before = error->field();
     error->set_field(field);
     if (error->metadata().contains("field")) (*error->mutable_metadata())["field"] = field;
-    if (absl::StartsWith(error->message(), in_part)) {
-      error->set_message(field + error->message().substr(in_part.size()));
+    if (absl::StartsWith(error->message(), before)) {
+      error->set_message(field + error->message().substr(before.size()));
     }
   }
 

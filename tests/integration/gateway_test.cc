@@ -162,6 +162,21 @@ TEST_F(GatewayTest, ABatchIsDecidedInTheCellsThatAnswer) {
   const grpc::Status none = Call(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &scheduled);
   EXPECT_EQ(none.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(InfoOf(none).metadata["cell"], "a");
+  // The gateway refuses an item itself.
+  cancels.add_cancels()->set_message_id("no-cell");
+  ASSERT_TRUE(Call(messages_, &v1::Messages::Stub::CancelBatch, cancels, &cancelled).ok());
+  const v1::Failure& refused = cancelled.results(3).error();
+  EXPECT_EQ(refused.reason(), "INVALID_MESSAGE_ID");
+  EXPECT_EQ(refused.field(), "cancels[3].message_id");
+  EXPECT_EQ(refused.metadata().at("field"), refused.field());
+  EXPECT_THAT(refused.message(), testing::StartsWith("cancels[3].message_id: "));
+  cancels.mutable_cancels()->DeleteSubrange(1, 1);
+  const grpc::Status no_cell =
+      Call(messages_, &v1::Messages::Stub::CancelBatch, cancels, &cancelled);
+  EXPECT_EQ(no_cell.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(InfoOf(no_cell).metadata["cell"], "a");
+  cancels.mutable_cancels()->DeleteSubrange(0, 2);
+  EXPECT_TRUE(Call(messages_, &v1::Messages::Stub::CancelBatch, cancels, &cancelled).ok());
 }
 
 // The cell is killed while it has its part of the batch, and starts again.
