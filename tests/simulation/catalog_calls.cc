@@ -79,6 +79,7 @@ void CatalogCalls::Event() {
            {190, [this] { StepCatalog(); }},
            {200, [this] { Commit(/*faults=*/10); }},
            {client * 3, [this] { PassADay(); }},
+           {client * 2, [this] { SetClockRight(); }},
            {5, [this] { Rest(); }}});
   if (!ok() || failed_) return;
   CheckVisible();
@@ -159,6 +160,8 @@ void CatalogCalls::DoPost() {
   simulation::Ask ask;
   ask.topic = post.id;
   ask.payload = "p";
+  // A repeat of a request finds the message of the first one, if that was of the same topic.
+  ask.request_id = OneOf<std::string>({"", "r", "s"});
   // No message becomes due, so none ends by itself.
   ask.deliver_ms = now_.wall_ms + 1'000 * storage::kDayMs;
   const auto shard = static_cast<uint16_t>(Random(shard_count_));
@@ -251,8 +254,16 @@ void CatalogCalls::PassADay() {
   const uint64_t ms = storage::kDayMs + storage::kHourMs;
   now_.wall_ms += ms;
   now_.mono_ms += ms;
+  ahead_ms_ = ms;
   ++days_;
   Count("days");
+}
+
+void CatalogCalls::SetClockRight() {
+  if (ahead_ms_ == 0) return;
+  Note("the clock was ahead, and is set right");
+  now_.wall_ms -= std::exchange(ahead_ms_, 0);
+  Count("clock set right");
 }
 
 void CatalogCalls::OnReply(const catalog::Reply& reply) {
@@ -363,7 +374,17 @@ void CatalogCalls::Collect(uint16_t shard) {
       const auto node = schedules_.extract(scheduled->tag);
       if (!scheduled->status.ok() || !scheduled->accepted[0].status.ok()) continue;
       const Post& post = node.mapped();
-      Note("topic ", post.topic, " has ", scheduled->accepted[0].id.ToString());
+      const storage::MessageId& id = scheduled->accepted[0].id;
+      const auto [first, is_new] = accepted_.emplace(id, post.topic);
+      if (first->second != post.topic) {
+        Violate(absl::StrCat("a request of topic ", post.topic, " has the answer of one of topic ",
+                             first->second));
+      }
+      if (!is_new) {
+        Count("requests repeated");
+        continue;
+      }
+      Note("topic ", post.topic, " has ", id.ToString());
       topics_[post.topic].Use();
       topics_[post.topic].messages.emplace(scheduled->accepted[0].id, post.id);
       Count("accepted");

@@ -29,7 +29,8 @@ namespace duetime::simulation {
 // answered change, and after each restart, settings and subscriptions have a value that an answered
 // or a lost call gave them; (3) a deleted topic that no call has used since is not visible; (4) at
 // rest, every shard has exactly the catalog's subscriptions, and every call has its answer; (5) a
-// topic keeps its number while it has a message, although numbers of deleted topics get new names.
+// topic keeps its number while it has a message, although numbers of deleted topics get new names;
+// (6) a repeat of a request is answered with a message of its own topic, whatever the clock says.
 class CatalogCalls final : public World {
  public:
   explicit CatalogCalls(const Setup& setup);
@@ -98,6 +99,8 @@ class CatalogCalls final : public World {
   void DoSubscription();
   // Lets the names of all deleted topics end.
   void PassADay();
+  // The last day passed only on a clock that was wrong.
+  void SetClockRight();
   template <typename C>
   void Ask(C command, Request request);
   void OnReply(const catalog::Reply& reply);
@@ -126,6 +129,9 @@ class CatalogCalls final : public World {
   std::map<std::string, Topic> topics_;
   std::map<Name, Register> registers_;
   uint64_t days_ = 0;
+  uint64_t ahead_ms_ = 0;
+  // The topic of each message.
+  std::map<storage::MessageId, std::string> accepted_;
   // The last name of each number.
   std::map<storage::TopicId, std::string> names_;
   uint64_t next_value_ = 1;

@@ -116,6 +116,8 @@ TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
   RunSeeds<CatalogCalls>({{"accepted", 20},
                           {"created by use", 1},
                           {"numbers taken over", 0.02},
+                          {"clock set right", 0.02},
+                          {"requests repeated", 2},
                           {"topics changed", 2},
                           {"topics deleted", 1},
                           {"subscribed", 2},
