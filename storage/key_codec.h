@@ -136,8 +136,8 @@ StoreKey FormatVersionKey();
 StoreKey StoreIdKey();
 StoreKey EpochKey();
 StoreKey ShardCountKey();
-// The place where an upgrade continues. Absent if no upgrade is in progress.
 StoreKey WitnessFileKey();
+// The place where an upgrade continues. Absent if no upgrade is in progress.
 StoreKey UpgradeKey();
 // How far a cell's member has applied the log. Absent in the store of a single server.
 StoreKey LogPlaceKey();

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "storage/byte_order.h"
+#include "storage/count_group.h"
 #include "storage/data_directory.h"
 #include "storage/log_tail.h"
 #include "storage/rocksdb_logger.h"
@@ -21,7 +22,6 @@
 #include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
 #include "storage/rocksdb_tables.h"
-#include "storage/rocksdb_upgrade.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -30,9 +30,6 @@ namespace {
 std::string EncodeStoreId(const StoreId& id) {
   return EncodeNumber(id.high) + EncodeNumber(id.low);
 }
-
-// The format version that brought the last column family.
-constexpr uint32_t kLastFamilyVersion = 3;
 
 // Turns a failed open into a status that names the cause for the operator.
 absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged_file,
@@ -52,7 +49,7 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged
        {"Direct I/O is not supported", "options incompatible with filesystem"}) {
     if (absl::StrContains(status.ToString(), unopened)) return error;
   }
-  // The manifest has lost its end. OpenDb creates the families that an older version lacks.
+  // The manifest has lost its end.
   if (absl::StrContains(status.ToString(), "Column family not found")) {
     return absl::DataLossError(error.message());
   }
@@ -62,8 +59,8 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
-    const RocksDbStoreOptions& options) {
-  std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options));
+    const RocksDbStoreOptions& options, std::span<const FormatUpgrade> upgrades) {
+  std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options, upgrades));
   using Step = absl::Status (RocksDbDatabase::*)();
   for (const Step step :
        {&RocksDbDatabase::FindDirectory, &RocksDbDatabase::LockDirectory,
@@ -76,8 +73,10 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
   return database;
 }
 
-RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options)
+RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options,
+                                 std::span<const FormatUpgrade> upgrades)
     : options_(options),
+      upgrades_(upgrades),
       db_path_(absl::StrCat(options.data_dir, "/db")),
       env_(rocksdb::NewCompositeEnv(CheckedTables(options.file_system))),
       fenced_(std::make_shared<std::atomic<bool>>(false)),
@@ -128,10 +127,10 @@ absl::Status RocksDbDatabase::ReadWitness() {
 // Decides from the files alone whether the directory holds a store, is new, or is broken.
 absl::Status RocksDbDatabase::CheckFiles() {
   const bool witnessed = found_.format_version != 0;
-  if (found_.format_version > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options_.data_dir, " has format version ", found_.format_version,
-                     "; this program knows up to ", kFormatVersion));
+  if (witnessed) {
+    const absl::Status known = CheckFormatVersion(options_.data_dir, found_.format_version,
+                                                  kFirstFormatVersion, format_version());
+    if (!known.ok()) return known;
   }
 
   std::vector<std::string> children;
@@ -151,7 +150,7 @@ absl::Status RocksDbDatabase::CheckFiles() {
     // After a crash from here on, the next start finds state kCreating and begins again.
     const absl::StatusOr<StoreId> store_id = NewStoreId();
     if (!store_id.ok()) return store_id.status();
-    found_ = WitnessRecord{WitnessRecord::State::kCreating, kFormatVersion, *store_id, 0, 0};
+    found_ = WitnessRecord{WitnessRecord::State::kCreating, format_version(), *store_id, 0, 0};
     return witness_->Write(found_);
   }
   if (!witnessed) {
@@ -172,7 +171,7 @@ absl::Status RocksDbDatabase::CheckFiles() {
 absl::Status RocksDbDatabase::CheckContinuity() {
   // Only a creation that was interrupted early has no CURRENT.
   if (!env_->FileExists(db_path_ + "/CURRENT").ok()) return absl::OkStatus();
-  StartCheck check(env_.get(), db_path_, /*families_exist=*/!MayLackFamilies());
+  StartCheck check(env_.get(), db_path_, /*families_exist=*/!creating());
   if (absl::Status status = check.Run(found_.durable_sequence); !status.ok()) return status;
   for (const StartCheck::Trim& trim : check.trims()) {
     if (options_.log != nullptr) {
@@ -188,12 +187,6 @@ absl::Status RocksDbDatabase::CheckContinuity() {
   return absl::OkStatus();
 }
 
-// Families of a newer version are created before the upgrade. If the upgrade fails, the empty
-// families do no harm.
-bool RocksDbDatabase::MayLackFamilies() const {
-  return creating() || found_.format_version < kLastFamilyVersion;
-}
-
 absl::Status RocksDbDatabase::OpenDb() {
   const auto logger = std::make_shared<RocksDbLogger>(options_.log);
   rocksdb::DBOptions db_options =
@@ -202,7 +195,7 @@ absl::Status RocksDbDatabase::OpenDb() {
     db_options.max_open_files = static_cast<int>(options_.open_files_max);
   }
   db_options.create_if_missing = creating();
-  db_options.create_missing_column_families = MayLackFamilies();
+  db_options.create_missing_column_families = creating();
 
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -243,10 +236,10 @@ absl::Status RocksDbDatabase::CheckContents() {
   const absl::StatusOr<uint64_t> version = ReadMetaNumber(FormatVersionKey());
   if (!version.ok()) return version.status();
   // The witness is written after the database, so its version may be older, never newer.
-  if (*version > kFormatVersion || *version < found_.format_version) {
+  if (*version > format_version() || *version < found_.format_version) {
     return absl::FailedPreconditionError(absl::StrCat(
         "database ", db_path_, " has format version ", *version, ", ", options_.data_dir,
-        "/witness ", found_.format_version, "; this program knows up to ", kFormatVersion));
+        "/witness ", found_.format_version, "; this program knows up to ", format_version()));
   }
   found_version_ = *version;
   const absl::StatusOr<uint64_t> shards = ReadMetaNumber(ShardCountKey());
@@ -296,19 +289,24 @@ void RocksDbDatabase::AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* ba
 }
 
 absl::Status RocksDbDatabase::Upgrade() {
-  if (found_version_ == 0 || found_version_ == kFormatVersion) return absl::OkStatus();
-  if (options_.log != nullptr) {
-    options_.log(RocksDbStoreOptions::LogLevel::kWarning,
-                 absl::StrCat("bringing ", options_.data_dir, " from format version ",
-                              found_version_, " to ", kFormatVersion));
+  if (found_version_ == 0) return absl::OkStatus();
+  rocksdb::ColumnFamilyHandle* const meta = handle(ColumnFamily::kMeta);
+  for (uint64_t version = found_version_; version < format_version(); ++version) {
+    if (options_.log != nullptr) {
+      options_.log(RocksDbStoreOptions::LogLevel::kWarning,
+                   absl::StrCat("bringing ", options_.data_dir, " from format version ", version,
+                                " to ", version + 1));
+    }
+    rocksdb::WriteBatch last;
+    absl::Status status = upgrades_[version - kFirstFormatVersion](this, &last);
+    if (!status.ok()) return status;
+    last.Delete(meta, ToSlice(UpgradeKey().bytes())).PermitUncheckedError();
+    last.Put(meta, ToSlice(FormatVersionKey().bytes()), EncodeNumber(version + 1))
+        .PermitUncheckedError();
+    status = FromRocksDb(Write(&last, /*sync=*/true), "write the upgrade");
+    if (!status.ok()) return status;
   }
-  if (found_version_ < 2) {
-    if (absl::Status status = UpgradeToVersion2(this); !status.ok()) return status;
-  }
-  if (found_version_ < 5) {
-    if (absl::Status status = UpgradeToVersion5(this); !status.ok()) return status;
-  }
-  return UpgradeToNewest(this);
+  return absl::OkStatus();
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {
@@ -329,7 +327,7 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   };
   put(EpochKey(), EncodeNumber(epoch_));
   if (creating()) {
-    put(FormatVersionKey(), EncodeNumber(kFormatVersion));
+    put(FormatVersionKey(), EncodeNumber(format_version()));
     put(StoreIdKey(), EncodeStoreId(found_.store_id));
     put(ShardCountKey(), EncodeNumber(shard_count_));
   }
@@ -508,7 +506,7 @@ void RocksDbDatabase::NoteAllDurable() {
 WitnessRecord RocksDbDatabase::DurableRecord() const {
   WitnessRecord record = found_;
   record.state = WitnessRecord::State::kCreated;
-  record.format_version = kFormatVersion;
+  record.format_version = format_version();
   record.epoch = epoch_;
   record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
   return record;

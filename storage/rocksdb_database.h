@@ -11,6 +11,7 @@
 #include <optional>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <span>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -18,24 +19,26 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/mutex.h"
-#include "storage/count_group.h"
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
 #include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_damage.h"
 #include "storage/rocksdb_store.h"
+#include "storage/rocksdb_upgrade.h"
 #include "storage/witness.h"
 
 namespace duetime::storage {
 
-// The version of FORMAT.md that this program reads and writes.
-inline constexpr uint32_t kFormatVersion = 8;
+class CountGroup;
 
 // Owns the open files of a RocksDbStore. RocksDbStore::Open documents the guarantees and the
 // refusals of Open. Thread safety: thread-safe except Close and the destructor.
 class RocksDbDatabase {
  public:
-  static absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(const RocksDbStoreOptions& options);
+  // A test gives upgrades to versions that do not exist yet.
+  static absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(
+      const RocksDbStoreOptions& options,
+      std::span<const FormatUpgrade> upgrades = kFormatUpgrades);
   ~RocksDbDatabase();
   RocksDbDatabase(const RocksDbDatabase&) = delete;
   RocksDbDatabase& operator=(const RocksDbDatabase&) = delete;
@@ -87,7 +90,7 @@ class RocksDbDatabase {
   uint64_t WalBytes() const;
 
  private:
-  explicit RocksDbDatabase(const RocksDbStoreOptions& options);
+  RocksDbDatabase(const RocksDbStoreOptions& options, std::span<const FormatUpgrade> upgrades);
 
   // The steps of Open, in order.
   absl::Status FindDirectory();
@@ -120,13 +123,17 @@ class RocksDbDatabase {
   WitnessRecord DurableRecord() const;
 
   bool creating() const { return found_.state == WitnessRecord::State::kCreating; }
-  bool MayLackFamilies() const;
+  // The newest version that this program knows, and that it writes.
+  uint32_t format_version() const {
+    return kFirstFormatVersion + static_cast<uint32_t>(upgrades_.size());
+  }
   // If the log was switched, records that `first_sequence` is the first record of the new log.
   rocksdb::Status NoteLog(uint64_t first_sequence);
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
 
   // Constant once Open has returned.
   const RocksDbStoreOptions options_;
+  const std::span<const FormatUpgrade> upgrades_;
   const std::string db_path_;
   const std::unique_ptr<rocksdb::Env> env_;
   std::optional<DirectoryLock> lock_;

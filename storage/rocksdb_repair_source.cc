@@ -141,12 +141,7 @@ absl::Status RepairSource::ReadWitness() {
                      record.ok() ? "" : ": ", record.ok() ? "" : record.status().message()));
     return absl::OkStatus();
   }
-  if (witness_->format_version != kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(data_dir_, " has format version ", witness_->format_version,
-                     "; this program repairs version ", kFormatVersion));
-  }
-  return absl::OkStatus();
+  return CheckFormatVersion(data_dir_, witness_->format_version, kFormatVersion, kFormatVersion);
 }
 
 absl::Status RepairSource::CheckStart() {
@@ -371,7 +366,9 @@ absl::Status RepairSource::OpenDb() {
   std::copy(handles.begin(), handles.end(), handles_.begin());
   tables_ =
       std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
-  return absl::OkStatus();
+  // The witness may be lost.
+  return CheckFormatOfDb(data_dir_, db, tables_->handle(ColumnFamily::kMeta), kFormatVersion,
+                         kFormatVersion);
 }
 
 absl::StatusOr<std::optional<std::string>> RepairSource::Get(const StoreKey& key) const {

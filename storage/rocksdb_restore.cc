@@ -197,6 +197,9 @@ absl::Status RestoreDirectory(const std::string& source, const std::string& into
                               uint64_t snapshot_ms, uint64_t now_ms) {
   const auto files = ReadSums(source);
   if (!files.ok()) return files.status();
+  // A start of the new directory would refuse it too, but after the copy.
+  absl::Status known = CheckFormatOfWitness(source, kFirstFormatVersion, kFormatVersion);
+  if (!known.ok()) return known;
   const auto created = NewDirectory::Create(source, into);
   if (!created.ok()) return created.status();
   NewDirectory* const target = created->get();

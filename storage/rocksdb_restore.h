@@ -23,7 +23,7 @@ inline constexpr absl::string_view kBackupSums = "SHA256SUMS";
 //   NOT_FOUND            `source` is not a backup, or is not complete.
 //   DATA_LOSS            a file is missing or damaged. The error names it.
 //   FAILED_PRECONDITION  `into` is not empty, lies within `source` or has too little free space; or
-//                        the format is of another version.
+//                        a start would refuse the version of the format.
 //   INTERNAL             the operating system failed.
 // After an error, `into` holds no store. A crash leaves a directory "unfinished" in it.
 // Cost: reads and writes each byte once. Memory: as for a start.

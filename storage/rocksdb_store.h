@@ -109,8 +109,8 @@ class RocksDbStore final : public JournaledStore {
   //   NOT_FOUND            the directory is missing, or empty without a file "init", and
   //                        `create_if_missing` is false. Nothing is created.
   //   UNAVAILABLE          another process has the store open.
-  //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version; the
-  //                        directory has another use.
+  //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version, or
+  //                        of one before kFirstFormatVersion; the directory has another use.
   //   DATA_LOSS            a write-ahead log or the manifest is damaged other than by a torn end, a
   //                        file is missing or has another size, the records do not continue from
   //                        the tables through every log to the witness's durable sequence (the

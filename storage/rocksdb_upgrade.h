@@ -1,33 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upgrades a data directory of an older format version.
+// Format versions: which data directories this program takes, and how it upgrades older ones.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+class WriteBatch;
+}  // namespace rocksdb
 
 namespace duetime::storage {
 
 class RocksDbDatabase;
 
-// From version 1 to 2: counts the stored messages, and ends with a synced write of the new version.
-//
-// The upgrade walks over the messages in batches. Each batch is one write that holds its counts and
-// the key where the next batch begins, so a crash neither repeats nor skips a message. A later
-// start continues at that key. Cost: one pass over all messages (about 1 s per million) and the
-// memory of one batch. REQUIRES: there is no other writer.
-absl::Status UpgradeToVersion2(RocksDbDatabase* database);
+// The first version that later programs upgrade. Those before it were never released.
+inline constexpr uint32_t kFirstFormatVersion = 8;
 
-// From version 2, 3 or 4 to 5: replaces the counters of hours and minutes by one for each day, and
-// ends with a synced write of the new version. Open() has already created the column family of
-// version 3, which starts empty. The catalog converts the topics and subscriptions of versions 2
-// and 3 when it starts.
-//
-// Each write replaces whole days, so a crash neither repeats nor skips one. Cost: one pass over the
-// counters and the memory of one batch. REQUIRES: there is no other writer.
-absl::Status UpgradeToVersion5(RocksDbDatabase* database);
+// Upgrades a database from one version to the next. Writes what the next version adds, in any
+// number of writes, and begins `last`, which the caller writes, synced, with the new version. After
+// a crash a later start calls the function again. UpgradeKey() is for its notes of how far the
+// writes came; the last write erases it. REQUIRES: there is no other writer.
+using FormatUpgrade = absl::Status (*)(RocksDbDatabase* database, rocksdb::WriteBatch* last);
 
-// From version 5 on: writes only the newest version, synced, because readers still know the older
-// forms. REQUIRES: there is no other writer.
-absl::Status UpgradeToNewest(RocksDbDatabase* database);
+// The upgrades from kFirstFormatVersion on, one for each version. FORMAT.md says what else a new
+// version needs.
+inline constexpr std::array<FormatUpgrade, 0> kFormatUpgrades = {};
+
+// The version of FORMAT.md that this program reads and writes.
+inline constexpr auto kFormatVersion =
+    static_cast<uint32_t>(kFirstFormatVersion + kFormatUpgrades.size());
+
+// Returns FAILED_PRECONDITION, with what the operator can do, unless `version` is in [oldest,
+// newest]. REQUIRES: oldest >= kFirstFormatVersion.
+absl::Status CheckFormatVersion(absl::string_view data_dir, uint64_t version, uint64_t oldest,
+                                uint64_t newest);
+
+// The same for the version in a witness file, and for that in the family meta of a database. OK if
+// the version cannot be read.
+absl::Status CheckFormatOfWitness(absl::string_view data_dir, uint64_t oldest, uint64_t newest);
+absl::Status CheckFormatOfDb(absl::string_view data_dir, rocksdb::DB* db,
+                             rocksdb::ColumnFamilyHandle* meta, uint64_t oldest, uint64_t newest);
 
 }  // namespace duetime::storage

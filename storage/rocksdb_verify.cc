@@ -101,13 +101,8 @@ class Verifier {
   }
 
   absl::Status CheckVersion() {
-    if (witness_.has_value() && witness_->format_version != kFormatVersion) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(data_dir_, " has format version ", witness_->format_version,
-                       "; this program verifies version ", kFormatVersion,
-                       ". A start of the daemon upgrades an older one"));
-    }
-    return absl::OkStatus();
+    if (!witness_.has_value()) return absl::OkStatus();
+    return CheckFormatVersion(data_dir_, witness_->format_version, kFormatVersion, kFormatVersion);
   }
 
   // Checks what a start checks before it lets RocksDB open the database.
@@ -155,7 +150,8 @@ class Verifier {
     // No table is left out as a whole, however many blocks are damaged.
     tables_ =
         std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
-    return absl::OkStatus();
+    return CheckFormatOfDb(data_dir_, db, handles_[static_cast<size_t>(ColumnFamily::kMeta)],
+                           kFormatVersion, kFormatVersion);
   }
 
   absl::Status VerifyTables() {

@@ -25,7 +25,7 @@ namespace duetime::storage {
 //   DATA_LOSS            `print` was told what is damaged.
 //   UNAVAILABLE          a daemon has the directory open.
 //   NOT_FOUND            there is no data directory at `data_dir`.
-//   FAILED_PRECONDITION  the format is of a newer version.
+//   FAILED_PRECONDITION  the format is of another version.
 //   INTERNAL             the operating system failed, for example at the limit of open files.
 // Cost: reads the data twice; memory as for a start.
 absl::Status VerifyDirectory(const std::string& data_dir,

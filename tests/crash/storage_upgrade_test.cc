@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens data directories of older format versions, made from the bytes that those versions wrote,
-// and cuts the power at every stage of their upgrades.
-#include <cstdlib>
+// Plays the next format versions: opens a directory of today's version with upgrades that do not
+// exist yet, and cuts the power at every stage of them.
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <random>
 #include <rocksdb/db.h>
+#include <span>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "server/catalog/catalog.h"
-#include "server/protocol/subscription_state.h"
-#include "storage/day_counts.h"
+#include "storage/count_group.h"
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
-#include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
-#include "storage/time_units.h"
 #include "storage/value_codec.h"
 #include "storage/witness.h"
 #include "tests/crash/unsynced_fs.h"
@@ -35,227 +33,116 @@ namespace duetime::test {
 namespace {
 
 namespace fs = std::filesystem;
-using storage::BucketCount;
-using storage::CountLevel;
+using storage::ColumnFamily;
+using storage::CountDelta;
+using storage::FormatUpgrade;
+using storage::kFormatVersion;
 using storage::MessageId;
-using storage::MessageKey;
+using storage::RocksDbDatabase;
 using storage::RocksDbStore;
-using storage::StoreKey;
-using storage::SubscriptionId;
 using storage::TopicId;
 using storage::WitnessRecord;
 
 constexpr uint16_t kShards = 3;
-// More than two writes of the upgrade, each of which counts 10,000 messages.
-constexpr uint64_t kMessages = 21'000;
-constexpr storage::StoreId kStoreId{17, 18};
+constexpr uint64_t kMessages = 6'000;
+constexpr uint64_t kMessagesPerWrite = 1'000;
+constexpr TopicId kTopic{1};
+constexpr TopicId kCountedAgain{1'000};
 
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
-uint16_t ShardOf(uint64_t number) { return static_cast<uint16_t>(number % kShards); }
-TopicId TopicOf(uint64_t number) { return TopicId{static_cast<uint32_t>(1 + number % 5)}; }
-
-MessageKey KeyOf(uint64_t number) {
-  const uint64_t due_ms = 7000 * number;
-  return {due_ms, MessageId::Make(1, number, 0, due_ms)};
-}
-
-// A value as version 1 encoded it: with attributes, and with version number 1.
-std::string ValueOf(uint64_t number) {
-  const std::string payload(number % 50, 'p');
-  std::string value = storage::EncodeMessageRecord(
-      {.header = {TopicOf(number), KeyOf(number).due_ms, 1}, .payload = payload});
-  value[0] = '\1';
-  return value;
-}
-
-// The contents of an older version's database, by column family.
-struct OldDatabase {
-  uint32_t version = 1;
-  std::vector<std::string> families;
-  std::vector<std::tuple<size_t, StoreKey, std::string>> entries;
-};
-
-// Version 1 had three column families.
-OldDatabase Version1() {
-  OldDatabase old = {.version = 1, .families = {"default", "messages", "backlog"}, .entries = {}};
-  for (uint64_t number = 0; number < kMessages; ++number) {
-    old.entries.emplace_back(1, storage::EncodeMessageKey(ShardOf(number), KeyOf(number)),
-                             ValueOf(number));
-  }
-  return old;
-}
-
-constexpr SubscriptionId kSubscription{4};  // the first subscription of topic 4
-const MessageKey kListed = KeyOf(8);
-
-// Version 2 had seven column families, and a topic number where a subscription number is now.
-OldDatabase Version2() {
-  OldDatabase old = {
-      .version = 2,
-      .families = {"default", "messages", "backlog", "index", "traces", "counts", "objects"},
-      .entries = {}};
-  const auto sum = storage::EncodeCountDelta({.messages = 1, .bytes = 40});
-  const StoreKey object = storage::NameKey::OfObject('t', 0, "orders").ToStoreKey();
-  old.entries = {
-      {0, storage::BacklogClaimKey(2, kSubscription), storage::EncodePlace(kListed)},
-      {1, storage::EncodeMessageKey(2, kListed), ValueOf(8)},
-      {2, storage::EncodeBacklogKey(2, kSubscription, kListed),
-       std::string("\1\1\2\0\0\0\3\0\0\0", 10)},
-      {5, storage::CountKey(2, TopicOf(8)), std::string(sum.data(), sum.size())},
-      {6, object, "settings"},
-  };
-  return old;
-}
-
-// Version 3 had eight column families. Shard 0 kept the settings of topics, and every shard its
-// subscriptions.
-OldDatabase Version3() {
-  OldDatabase old = Version2();
-  old.version = 3;
-  old.families.emplace_back("progress");
-  const auto object = [&](char kind, uint16_t shard, const std::string& name,
-                          const std::string& value) {
-    old.entries.emplace_back(
-        6, storage::NameKey::OfObject(static_cast<uint8_t>(kind), shard, name).ToStoreKey(), value);
-  };
-  old.entries.pop_back();  // the topic settings of version 2, replaced below
-  old.entries.emplace_back(0, storage::TopicKey(TopicOf(8)), "orders");
-  std::string settings("\1\0", 2);
-  for (const uint64_t number : {5u, 0u, 0u, 0u}) settings += storage::EncodeNumber(number);
-  object('t', 0, "orders", settings);
-  protocol::SubscriptionState state;
-  state.id = kSubscription;
-  state.topic = TopicOf(8);
-  state.topic_name = "orders";
-  state.name = "billing";
-  state.settings.retry.max_attempts = 3;
-  for (uint16_t shard = 0; shard < kShards; ++shard) {
-    object('s', shard, protocol::SubscriptionObjectName(state.id),
-           protocol::EncodeSubscription(state));
-  }
-  return old;
-}
-
-using Counters = std::map<std::tuple<uint16_t, TopicId, CountLevel, uint64_t>, BucketCount>;
-
-// The counters of the messages of version 1.
-Counters Expected() {
-  Counters counters;
-  for (uint64_t number = 0; number < kMessages; ++number) {
-    for (const CountLevel level : storage::kCountLevels) {
-      const uint64_t start_ms = storage::BucketStart(level, KeyOf(number).due_ms);
-      BucketCount& count = counters[{ShardOf(number), TopicOf(number), level, start_ms}];
-      count.start_ms = start_ms;
-      count.messages += 1;
-      count.bytes += ValueOf(number).size();
+// A pretended upgrade: counts each message once more, for a topic of its own. The counters show
+// which messages a crash made it repeat or skip, because a write adds to them.
+absl::Status CountAgain(RocksDbDatabase* database, rocksdb::WriteBatch* last) {
+  absl::StatusOr<std::string> place = database->ReadMeta(storage::UpgradeKey());
+  if (!place.ok()) return place.status();
+  for (;;) {
+    const std::unique_ptr<rocksdb::Iterator> messages(
+        database->db()->NewIterator({}, database->handle(ColumnFamily::kMessages)));
+    storage::CountGroup counts;
+    messages->Seek(*place);
+    for (uint64_t i = 0; i < kMessagesPerWrite && messages->Valid(); ++i, messages->Next()) {
+      const absl::string_view key(messages->key().data(), messages->key().size());
+      counts.Add(*storage::DecodeShard(key), kCountedAgain, storage::DecodeMessageKey(key)->due_ms,
+                 {.messages = 1, .bytes = static_cast<int64_t>(messages->value().size())});
     }
-  }
-  return counters;
-}
-
-// Version 4 had a counter for each topic, hour and minute. There are more of them than one write of
-// the upgrade replaces.
-OldDatabase Version4() {
-  OldDatabase old = Version3();
-  old.version = 4;
-  old.entries.clear();
-  for (const auto& [place, count] : Expected()) {
-    const auto& [shard, topic, level, start_ms] = place;
-    const auto sum = storage::EncodeCountDelta({.messages = static_cast<int64_t>(count.messages),
-                                                .bytes = static_cast<int64_t>(count.bytes)});
-    const auto row = static_cast<storage::CountRow>(level);
-    old.entries.emplace_back(5, storage::EncodeCountKey(shard, topic, row, start_ms),
-                             std::string(sum.data(), sum.size()));
-  }
-  return old;
-}
-
-// Version 5 had the counters of days, and the same families.
-OldDatabase Version5() {
-  OldDatabase old = Version3();
-  old.version = 5;
-  storage::DayEncoder day;
-  day.Add(3, {.messages = 1, .bytes = 40});
-  old.entries.emplace_back(5, storage::DayKey(2, TopicOf(8), 0), day.bytes());
-  return old;
-}
-
-void MakeDatabase(const std::string& path, const OldDatabase& old) {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  rocksdb::DB* opened = nullptr;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (const std::string& name : old.families) families.emplace_back(name, options);
-  ASSERT_TRUE(rocksdb::DB::Open(options, path, families, &handles, &opened).ok());
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  rocksdb::WriteBatch batch;
-  const auto put = [&](size_t family, const StoreKey& key, const std::string& value) {
-    batch.Put(handles[family], ToSlice(key.bytes()), value).PermitUncheckedError();
-  };
-  put(0, storage::FormatVersionKey(), storage::EncodeNumber(old.version));
-  put(0, storage::StoreIdKey(),
-      storage::EncodeNumber(kStoreId.high) + storage::EncodeNumber(kStoreId.low));
-  put(0, storage::ShardCountKey(), storage::EncodeNumber(kShards));
-  put(0, storage::EpochKey(), storage::EncodeNumber(4));
-  put(0, storage::ClaimKey(1), storage::EncodeNumber(99));
-  for (const auto& [family, key, value] : old.entries) put(family, key, value);
-  rocksdb::WriteOptions write;
-  write.sync = true;
-  ASSERT_TRUE(db->Write(write, &batch).ok());
-  for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+    *place = messages->Valid() ? messages->key().ToString() : "";
+    if (!database->BeginBatch(last).ok()) return absl::InternalError("begin");
+    database->AddCounts(&counts, last);
+    if (place->empty()) return absl::OkStatus();
+    last->Put(database->handle(ColumnFamily::kMeta), ToSlice(storage::UpgradeKey().bytes()), *place)
+        .PermitUncheckedError();
+    if (!database->Write(last, /*sync=*/false).ok()) return absl::InternalError("write");
   }
 }
 
-// Makes a data directory with that database.
-void MakeDirectory(const TempDirectory& directory, const OldDatabase& old) {
-  MakeDatabase(directory.Join("db"), old);
-  auto witness = storage::Witness::Open(directory.Join("witness"));
-  ASSERT_TRUE((*witness)->Read().ok());
-  ASSERT_TRUE(
-      (*witness)->Write({WitnessRecord::State::kCreated, old.version, kStoreId, 4, 1}).ok());
-}
+constexpr FormatUpgrade kUpgrades[] = {CountAgain, CountAgain};
+
+// The upgrades of a program that is `versions` ahead of this one.
+std::span<const FormatUpgrade> Ahead(size_t versions) { return {kUpgrades, versions}; }
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-Counters Stored(RocksDbStore* store) {
-  Counters counters;
-  for (uint16_t shard = 0; shard < kShards; ++shard) {
-    for (uint32_t topic = 0; topic < 8; ++topic) {
-      for (const CountLevel level : storage::kCountLevels) {
-        std::vector<BucketCount> counts;
-        const absl::Status status = store->ScanCounts(shard, TopicId{topic}, level,
-                                                      {0, uint64_t{1} << 60}, kMessages, &counts);
-        EXPECT_TRUE(status.ok()) << status;
-        for (const BucketCount& count : counts) {
-          counters[{shard, TopicId{topic}, level, count.start_ms}] = count;
-        }
-      }
-    }
-  }
-  return counters;
+storage::RocksDbStoreOptions Options(const std::string& path) {
+  storage::RocksDbStoreOptions options;
+  options.data_dir = path;
+  options.shards = kShards;
+  // Small, so that RocksDB switches logs during the upgrades, whose writes are small.
+  options.write_buffer_bytes = 32 << 10;
+  options.block_cache_bytes = 1 << 20;
+  return options;
 }
 
-// A directory of an older version, and the file system through which the store opens it.
+// Makes a directory of today's version with messages.
+void MakeDirectory(const std::string& path) {
+  auto store = RocksDbStore::Open(Options(path));
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string value =
+      storage::EncodeMessageRecord({.header = {kTopic, 1, 1}, .payload = "payload"});
+  storage::RecordBatch batch;
+  for (uint64_t number = 0; number < kMessages; ++number) {
+    storage::Record record;
+    record.type = storage::RecordType::kAccept;
+    record.shard = static_cast<uint16_t>(number % kShards);
+    record.topic = kTopic;
+    record.key = {7'000 * number, MessageId::Make(1, number, 0, 7'000 * number)};
+    record.value = value;
+    batch.push_back(std::move(record));
+  }
+  const std::vector<storage::RecordBatch> group = {std::move(batch)};
+  ASSERT_EQ((*store)->Append(group, storage::Durability::kSynced),
+            storage::AppendOutcome::kAccepted);
+  ASSERT_TRUE((*store)->Close().ok());
+}
+
+// The counters of a topic, by shard.
+std::vector<CountDelta> CountsOf(RocksDbDatabase* database, TopicId topic) {
+  std::vector<CountDelta> counts;
+  for (uint16_t shard = 0; shard < kShards; ++shard) {
+    std::string value;
+    database->db()
+        ->Get({}, database->handle(ColumnFamily::kCounts),
+              ToSlice(storage::CountKey(shard, topic).bytes()), &value)
+        .PermitUncheckedError();
+    counts.push_back(storage::DecodeCountDelta(value).value_or(CountDelta{}));
+  }
+  return counts;
+}
+
+// A copy of a directory, and the file system through which the database opens it.
 struct Copy {
   explicit Copy(const std::string& original) {
     fs::copy(original, directory.path(), fs::copy_options::recursive);
   }
 
-  absl::StatusOr<std::unique_ptr<RocksDbStore>> Open() {
-    storage::RocksDbStoreOptions options;
-    options.data_dir = directory.path();
-    // Small, so that RocksDB switches logs during the upgrades, whose writes are small.
-    options.write_buffer_bytes = 32 << 10;
-    options.block_cache_bytes = 1 << 20;
+  // Opens it as a program that is `versions` ahead.
+  absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(size_t versions) {
+    storage::RocksDbStoreOptions options = Options(directory.path());
     options.file_system = file_system;
-    return RocksDbStore::Open(options);
+    return RocksDbDatabase::Open(options, Ahead(versions));
   }
 
   WitnessRecord ReadWitness() const {
@@ -268,6 +155,11 @@ struct Copy {
     record.format_version = version;
     ASSERT_TRUE((*witness)->Write(record).ok());
   }
+  void ExpectRefused(size_t versions, const std::string& text) {
+    const absl::Status status = Open(versions).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(text));
+  }
 
   const TempDirectory directory;
   const std::string witness_path = directory.Join("witness");
@@ -277,294 +169,117 @@ struct Copy {
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
 };
 
-// Whether the database holds a part of an upgrade: the place where that to version 2 continues, or
-// a counter of a day in version 4. Opens it read-only.
+// Whether the database holds a part of an upgrade. Opens it read-only.
 bool UpgradeIsBegun(const std::string& path) {
-  rocksdb::ColumnFamilyOptions counts;
-  counts.merge_operator = storage::NewCountMergeOperator();
-  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", {}},
-                                                                 {"counts", counts}};
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
-  if (!rocksdb::DB::OpenForReadOnly({}, path, families, &handles, &opened).ok()) return false;
+  if (!rocksdb::DB::OpenForReadOnly({}, path, &opened).ok()) return false;
   const std::unique_ptr<rocksdb::DB> db(opened);
-  const auto has = [&](size_t family, const StoreKey& key, std::string* value) {
-    return db->Get({}, handles[family], ToSlice(key.bytes()), value).ok();
-  };
   std::string value;
-  bool begun = has(0, storage::UpgradeKey(), &value);
-  if (has(0, storage::FormatVersionKey(), &value) && storage::DecodeNumber(value) == 4) {
-    begun = begun || has(1, storage::DayKey(ShardOf(0), TopicOf(0), 0), &value);
-  }
-  for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    EXPECT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
-  }
-  return begun;
+  return db->Get({}, ToSlice(storage::UpgradeKey().bytes()), &value).ok();
 }
 
 class StorageUpgradeTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     original_ = std::make_unique<TempDirectory>();
-    MakeDirectory(*original_, Version1());
+    MakeDirectory(original_->path());
   }
   static void TearDownTestSuite() { original_.reset(); }
+
+  // Each message was counted once by its accept, and once by each upgrade.
+  static void ExpectUpgraded(RocksDbDatabase* database, int64_t upgrades) {
+    const std::vector<CountDelta> counted = CountsOf(database, kTopic);
+    std::vector<CountDelta> again = CountsOf(database, kCountedAgain);
+    for (size_t shard = 0; shard < kShards; ++shard) {
+      EXPECT_EQ(counted[shard].messages, static_cast<int64_t>(kMessages / kShards));
+      EXPECT_EQ(again[shard].messages, upgrades * counted[shard].messages);
+      EXPECT_EQ(again[shard].bytes, upgrades * counted[shard].bytes);
+    }
+    EXPECT_EQ(*database->ReadMeta(storage::UpgradeKey()), "");
+    EXPECT_EQ(storage::DecodeNumber(*database->ReadMeta(storage::FormatVersionKey())),
+              kFormatVersion + static_cast<uint64_t>(upgrades));
+  }
 
   static std::unique_ptr<TempDirectory> original_;
 };
 
 std::unique_ptr<TempDirectory> StorageUpgradeTest::original_;
 
-TEST_F(StorageUpgradeTest, MessagesAreFoundAndCounted) {
-  Copy copy(original_->path());
-  for (uint64_t epoch = 5; epoch < 7; ++epoch) {
-    auto store = copy.Open();
-    ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ((*store)->epoch(), epoch);
-    EXPECT_EQ((*store)->shard_count(), kShards);
-    EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
-    EXPECT_EQ(Stored(store->get()), Expected());
-    storage::MessageRecord record;
-    for (uint64_t number = 0; number < kMessages; number += 100) {
-      const auto value = (*store)->Get(ShardOf(number), KeyOf(number));
-      ASSERT_EQ(*value, ValueOf(number));
-      ASSERT_TRUE(storage::DecodeMessageRecord(**value, &record).ok());
+TEST_F(StorageUpgradeTest, EachUpgradeRunsOnceInTheOrderOfTheVersions) {
+  // By how many versions the programs of the starts are ahead.
+  const std::vector<std::vector<size_t>> runs = {{0, 0}, {1, 1}, {2, 2}, {0, 1, 2, 2}};
+  for (const std::vector<size_t>& starts : runs) {
+    Copy copy(original_->path());
+    for (const size_t versions : starts) {
+      SCOPED_TRACE(versions);
+      auto database = copy.Open(versions);
+      ASSERT_TRUE(database.ok()) << database.status();
+      ExpectUpgraded(database->get(), static_cast<int64_t>(versions));
+      ASSERT_TRUE((*database)->Close().ok());
+      EXPECT_EQ(copy.ReadWitness().format_version, kFormatVersion + versions);
     }
-    ASSERT_TRUE((*store)->Close().ok());
-    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
   }
+}
+
+TEST_F(StorageUpgradeTest, AnOlderProgramRefusesAnUpgradedDirectory) {
+  Copy copy(original_->path());
+  ASSERT_TRUE((*copy.Open(2))->Close().ok());
+  copy.ExpectRefused(1, absl::StrCat("format version ", kFormatVersion + 2));
+  // The database alone tells it, too.
+  copy.WriteFormatVersion(kFormatVersion);
+  copy.ExpectRefused(0, absl::StrCat("format version ", kFormatVersion + 2));
 }
 
 TEST_F(StorageUpgradeTest, AWitnessAheadOfItsDatabaseIsRefused) {
   Copy copy(original_->path());
-  copy.WriteFormatVersion(2);
-  EXPECT_EQ(copy.Open().status().code(), absl::StatusCode::kFailedPrecondition)
-      << "the families of version 2 are missing";
+  copy.WriteFormatVersion(kFormatVersion + 1);
+  copy.ExpectRefused(1, absl::StrCat("format version ", kFormatVersion, ", "));
 }
 
 // The power cut lost the last step of an upgrade: the witness's new version.
 TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
   Copy copy(original_->path());
-  ASSERT_TRUE((*copy.Open())->Close().ok());
-  copy.WriteFormatVersion(1);
-  auto store = copy.Open();
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_EQ(Stored(store->get()), Expected()) << "not counted again";
-  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
+  ASSERT_TRUE((*copy.Open(1))->Close().ok());
+  copy.WriteFormatVersion(kFormatVersion);
+  auto database = copy.Open(1);
+  ASSERT_TRUE(database.ok()) << database.status();
+  ExpectUpgraded(database->get(), 1);
+  EXPECT_EQ(copy.ReadWitness().format_version, kFormatVersion + 1);
 }
 
-// The power fails again and again until one upgrade completes. Goes on until enough cuts have met
+// The power fails again and again until the upgrades complete. Goes on until enough cuts have met
 // an upgrade that was begun: RocksDB's threads decide what a cut meets, so a seed does not repeat
 // it.
-void CutPowerAgainAndAgain(const std::string& original) {
+TEST_F(StorageUpgradeTest, APowerCutRepeatsNothingAndLeavesNothingOut) {
   constexpr int kRounds = 12;
   constexpr int kRoundsMost = 100;
   constexpr uint64_t kWanted = 3;
   std::mt19937_64 random(test::TestSeed(1));
-  const Counters expected = Expected();
   uint64_t cuts_on_the_way = 0;
   for (int round = 0; round < kRounds || (cuts_on_the_way < kWanted && round < kRoundsMost);
        ++round) {
-    Copy copy(original);
+    Copy copy(original_->path());
     bool cut = true;
     while (cut) {
       copy.file_system->CutPowerAt(1 + random() % 60);
-      auto store = copy.Open();
+      auto database = copy.Open(2);
       cut = copy.file_system->power_is_cut();
       if (!cut) {
-        ASSERT_TRUE(store.ok()) << store.status();
-        ASSERT_EQ(Stored(store->get()), expected);
+        ASSERT_TRUE(database.ok()) << database.status();
+        ExpectUpgraded(database->get(), 2);
         copy.file_system->CutPower();
       }
-      if (store.ok()) store->reset();
+      if (database.ok()) database->reset();
       copy.file_system->LoseUnsynced(&random);
       std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
       if (cut && UpgradeIsBegun(copy.directory.Join("db"))) ++cuts_on_the_way;
     }
     // The recovered contents survive another open.
-    auto store = copy.Open();
-    ASSERT_TRUE(store.ok()) << store.status();
-    ASSERT_EQ(Stored(store->get()), expected);
+    auto database = copy.Open(2);
+    ASSERT_TRUE(database.ok()) << database.status();
+    ExpectUpgraded(database->get(), 2);
   }
   EXPECT_GE(cuts_on_the_way, kWanted) << "starts must find upgrades that were begun";
-}
-
-TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
-  CutPowerAgainAndAgain(original_->path());
-}
-
-TEST_F(StorageUpgradeTest, TheCountersOfVersion4BecomeThoseOfDays) {
-  const TempDirectory original;
-  MakeDirectory(original, Version4());
-  Copy copy(original.path());
-  auto store = copy.Open();
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_EQ(Stored(store->get()), Expected());
-  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
-  ASSERT_TRUE((*store)->Close().ok());
-  CutPowerAgainAndAgain(original.path());
-}
-
-// An older program must refuse a directory that may hold what versions 6 to 8 added.
-TEST_F(StorageUpgradeTest, Versions5To7GetTheNewVersionAlone) {
-  constexpr size_t kTraces = 4;
-  const storage::Locator ended = {
-      .due_ms = 0,
-      .tombstone = storage::Tombstone{.state = storage::EndState::kAcked, .end_ms = 5, .key = "k"}};
-  const BucketCount minute{.start_ms = 3 * storage::kMinuteMs, .messages = 1, .bytes = 40};
-  for (const uint32_t version : {5u, 6u, 7u}) {
-    SCOPED_TRACE(version);
-    const TempDirectory original;
-    OldDatabase old = Version5();
-    old.version = version;
-    ASSERT_EQ(old.families[kTraces], "traces");
-    old.entries.emplace_back(kTraces, storage::EncodeLocatorKey(2, kListed.id),
-                             storage::EncodeLocator(ended));
-    MakeDirectory(original, old);
-    Copy copy(original.path());
-    // The second start refuses a database whose version is older than the witness's.
-    for (int start = 0; start < 2; ++start) {
-      auto store = copy.Open();
-      ASSERT_TRUE(store.ok()) << store.status();
-      Counters stored = Stored(store->get());
-      EXPECT_EQ((stored[{2, TopicOf(8), CountLevel::kMinute, minute.start_ms}]), minute);
-      EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
-      EXPECT_EQ(*(*store)->GetLocator(2, kListed.id), ended);
-      ASSERT_TRUE((*store)->Close().ok());
-      EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
-    }
-  }
-}
-
-// Checks that the contents of a version 2 directory are there, and that records new in version 3
-// can be written.
-void CheckVersion2(RocksDbStore* store) {
-  EXPECT_EQ(*store->Get(2, kListed), ValueOf(8));
-  EXPECT_EQ(store->BacklogSubscriptions(2)->subscriptions, std::vector{kSubscription});
-  EXPECT_EQ(*store->GetBacklog(2, kSubscription, kListed),
-            (storage::BacklogEntry{.attempts = 2, .bytes = 3, .maybe_delivered = true}));
-  EXPECT_EQ(*store->BacklogClaim(2, kSubscription), kListed);
-  EXPECT_EQ(*store->GetObject(storage::ObjectKind::kTopicSettings, 0, "orders"), "settings");
-  std::vector<BucketCount> counts;
-  EXPECT_TRUE(store->ScanCounts(2, TopicOf(8), CountLevel::kTopic, {0, 1}, 9, &counts).ok());
-  EXPECT_EQ(counts, std::vector{(BucketCount{.start_ms = 0, .messages = 1, .bytes = 40})});
-}
-
-TEST_F(StorageUpgradeTest, Version2IsTakenAsItIs) {
-  const TempDirectory original;
-  MakeDirectory(original, Version2());
-  Copy copy(original.path());
-  auto store = copy.Open();
-  ASSERT_TRUE(store.ok()) << store.status();
-  CheckVersion2(store->get());
-  EXPECT_TRUE((*store)->GetProgress(2, kListed)->empty());
-  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
-
-  storage::Record progress;
-  progress.type = storage::RecordType::kProgress;
-  progress.shard = 2;
-  progress.key = kListed;
-  progress.subscription = kSubscription;
-  progress.progress = {.attempts = 3, .retry_ms = 70};
-  const std::vector<storage::RecordBatch> group = {{progress}};
-  ASSERT_EQ((*store)->Append(group, storage::Durability::kSynced),
-            storage::AppendOutcome::kAccepted);
-  ASSERT_TRUE((*store)->Close().ok());
-  store->reset();
-  store = copy.Open();
-  ASSERT_TRUE(store.ok()) << store.status();
-  CheckVersion2(store->get());
-  const auto rows = (*store)->GetProgress(2, kListed);
-  ASSERT_EQ(rows->size(), 1u);
-  EXPECT_EQ((*rows)[0], std::pair(kSubscription, progress.progress));
-}
-
-TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesWhatVersion2Wrote) {
-  const TempDirectory original;
-  MakeDirectory(original, Version2());
-  std::mt19937_64 random(1);
-  uint64_t cuts = 0;
-  for (uint64_t operation = 1;; ++operation) {
-    Copy copy(original.path());
-    copy.file_system->CutPowerAt(operation);
-    auto store = copy.Open();
-    const bool cut = copy.file_system->power_is_cut();
-    if (!cut) {
-      ASSERT_TRUE(store.ok()) << store.status();
-      break;
-    }
-    ++cuts;
-    if (store.ok()) store->reset();
-    copy.file_system->LoseUnsynced(&random);
-    std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
-    store = copy.Open();
-    ASSERT_TRUE(store.ok()) << store.status() << " after a cut at operation " << operation;
-    CheckVersion2(store->get());
-    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
-  }
-  EXPECT_GT(cuts, 10u);
-}
-
-// Starts the catalog on a store and appends its batches. Returns false if an append fails.
-bool StartCatalog(RocksDbStore* store, catalog::SnapshotCell* cell) {
-  catalog::Catalog catalog({.shards = kShards}, store);
-  if (!catalog.Recover({}).ok()) return false;
-  while (auto batch = catalog.TakeBatch()) {
-    const std::vector<storage::RecordBatch> group = {batch->records};
-    catalog.OnCommitted({}, batch->sequence, store->Append(group, batch->durability));
-  }
-  if (catalog.failed()) return false;
-  cell->Publish(catalog.TakeEffects().snapshot);
-  return true;
-}
-
-void CheckCatalog(const catalog::Snapshot& snapshot) {
-  const catalog::TopicPtr topic = snapshot.FindTopic("orders");
-  ASSERT_NE(topic, nullptr);
-  EXPECT_EQ(topic->id, TopicOf(8));
-  EXPECT_EQ(topic->settings.max_pending, 5u);
-  const catalog::SubscriptionPtr subscription = snapshot.FindSubscription(topic->id, "billing");
-  ASSERT_NE(subscription, nullptr);
-  EXPECT_EQ(subscription->id, kSubscription);
-  EXPECT_EQ(subscription->settings.retry.max_attempts, 3u);
-}
-
-// The upgrade writes the version; the catalog takes over topics and subscriptions after it.
-TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesTheTopicsOfVersion3) {
-  const TempDirectory original;
-  MakeDirectory(original, Version3());
-  std::mt19937_64 random(1);
-  uint64_t cuts_in_catalog = 0;
-  for (uint64_t operation = 1;; ++operation) {
-    Copy copy(original.path());
-    copy.file_system->CutPowerAt(operation);
-    auto store = copy.Open();
-    const bool opened = store.ok() && !copy.file_system->power_is_cut();
-    catalog::SnapshotCell before;
-    const bool started = opened && StartCatalog(store->get(), &before);
-    if (!copy.file_system->power_is_cut()) {
-      ASSERT_TRUE(started);
-      CheckCatalog(before.Read());
-      break;
-    }
-    if (opened) ++cuts_in_catalog;
-    if (store.ok()) store->reset();
-    copy.file_system->LoseUnsynced(&random);
-    std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
-    for (int start = 0; start < 2; ++start) {
-      store = copy.Open();
-      ASSERT_TRUE(store.ok()) << store.status() << " after a cut at operation " << operation;
-      catalog::SnapshotCell after;
-      ASSERT_TRUE(StartCatalog(store->get(), &after));
-      CheckCatalog(after.Read());
-      EXPECT_EQ(*(*store)->GetObject(storage::ObjectKind::kTopicSettings, 0, "orders"),
-                std::nullopt);
-      ASSERT_TRUE((*store)->Close().ok());
-      store->reset();
-    }
-    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
-  }
-  EXPECT_GT(cuts_in_catalog, 0u);
 }
 
 }  // namespace

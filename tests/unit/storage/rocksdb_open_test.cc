@@ -254,19 +254,6 @@ TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
   EXPECT_TRUE(fs::exists(data_dir_ + "/db/precious.txt"));
 }
 
-TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
-  ASSERT_TRUE(OpenOnce().ok());
-  WitnessRecord record = ReadWitness();
-  record.format_version = kFormatVersion + 1;
-  auto witness = Witness::Open(data_dir_ + "/witness");
-  ASSERT_TRUE((*witness)->Read().ok());
-  ASSERT_TRUE((*witness)->Write(record).ok());
-  const absl::Status status = OpenOnce();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
-}
-
 // A new store's manifest ends with the creation of the column families.
 TEST_F(RocksDbOpenTest, AManifestThatLacksAColumnFamilyIsDamage) {
   const std::string crashed = directory_.Join("crashed");
@@ -304,7 +291,8 @@ TEST_F(RocksDbOpenTest, AManifestThatLacksAColumnFamilyIsDamage) {
 
 // The creation was interrupted at each of its stages.
 TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
-  const WitnessRecord creating{WitnessRecord::State::kCreating, 1, StoreId{1, 2}, 0, 0};
+  const WitnessRecord creating{WitnessRecord::State::kCreating, kFormatVersion, StoreId{1, 2}, 0,
+                               0};
   fs::create_directory(data_dir_);
   // The first write of the witness was torn.
   std::ofstream(data_dir_ + "/witness") << std::string(4160, '\0');
