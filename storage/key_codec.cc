@@ -233,7 +233,7 @@ std::optional<CountPlace> DecodeCountKey(absl::string_view bytes) {
   constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kRowBytes;
   if (bytes.size() != kHeadBytes + sizeof(uint64_t)) return std::nullopt;
   const auto row = static_cast<uint8_t>(bytes[kHeadBytes - kRowBytes]);
-  if (row > static_cast<uint8_t>(CountRow::kDay)) return std::nullopt;
+  if (CountRow{row} != CountRow::kTopic && CountRow{row} != CountRow::kDay) return std::nullopt;
   return CountPlace{.shard = LoadBigEndian<uint16_t>(bytes.data()),
                     .topic = TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
                     .row = CountRow{row},

@@ -89,9 +89,7 @@ StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id);
 std::optional<MessageId> DecodeLocatorKey(absl::string_view bytes);
 
 // counts: shard u16, topic u32, row u8, the first millisecond of the day u64.
-//
-// Formats before 5 had rows 1 for an hour and 2 for a minute, with its start.
-enum class CountRow : uint8_t { kTopic = 0, kHourBefore5 = 1, kMinuteBefore5 = 2, kDay = 3 };
+enum class CountRow : uint8_t { kTopic = 0, kDay = 3 };
 StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountRow row, uint64_t start_ms);
 // The counter of a whole topic, and that of a day.
 inline StoreKey CountKey(uint16_t shard, TopicId topic) {

@@ -15,26 +15,20 @@ namespace {
 constexpr size_t kRecordsAt = 8;
 constexpr size_t kEntriesAt = 12;
 constexpr char kLogDataTag = 3;
-// The second size is that of marks without `previous_log`.
 constexpr size_t kMarkBytes = 24;
-constexpr size_t kShortMarkBytes = 16;
 constexpr size_t kMarkAt = kEntriesAt + 2;
 constexpr size_t kWriteHeadBytes = kMarkAt + kMarkBytes;
 
 // The mark of a write with this head; nullopt if it has none.
 std::optional<LogMark> MarkOf(absl::string_view head) {
-  if (head.size() < kMarkAt + kShortMarkBytes || head[kEntriesAt] != kLogDataTag) {
+  if (head.size() < kWriteHeadBytes || head[kEntriesAt] != kLogDataTag ||
+      static_cast<unsigned char>(head[kEntriesAt + 1]) != kMarkBytes) {
     return std::nullopt;
   }
-  const auto bytes = static_cast<unsigned char>(head[kEntriesAt + 1]);
-  if (bytes != kMarkBytes && bytes != kShortMarkBytes) return std::nullopt;
-  if (head.size() < kMarkAt + bytes) return std::nullopt;
   const char* mark = &head[kMarkAt];
-  LogMark result = {.log_begin = LoadLittleEndian<uint64_t>(mark),
-                    .synced = LoadLittleEndian<uint64_t>(mark + 8),
-                    .previous_log = std::nullopt};
-  if (bytes == kMarkBytes) result.previous_log = LoadLittleEndian<uint64_t>(mark + 16);
-  return result;
+  return LogMark{.log_begin = LoadLittleEndian<uint64_t>(mark),
+                 .synced = LoadLittleEndian<uint64_t>(mark + 8),
+                 .previous_log = LoadLittleEndian<uint64_t>(mark + 16)};
 }
 
 }  // namespace
@@ -43,7 +37,7 @@ std::array<char, kMarkBytes> EncodeLogMark(const LogMark& mark) {
   std::array<char, kMarkBytes> bytes{};
   StoreLittleEndian(mark.log_begin, &bytes[0]);
   StoreLittleEndian(mark.synced, &bytes[8]);
-  StoreLittleEndian(mark.previous_log.value_or(0), &bytes[16]);
+  StoreLittleEndian(mark.previous_log, &bytes[16]);
   return bytes;
 }
 
@@ -106,8 +100,8 @@ void LogTail::NoteWrite(uint64_t end) {
 
 void LogTail::NoteWriteBehindGap() {
   // A write without a mark counts as synced up to any number.
-  const LogMark mark = MarkOf(head_).value_or(
-      LogMark{.log_begin = 0, .synced = ~uint64_t{0}, .previous_log = std::nullopt});
+  const LogMark mark =
+      MarkOf(head_).value_or(LogMark{.log_begin = 0, .synced = ~uint64_t{0}, .previous_log = 0});
   if (!behind_.has_value() || mark.synced > behind_->synced) behind_ = mark;
 }
 

@@ -22,8 +22,8 @@ struct LogMark {
   // The sequence number up to which everything was synced when the write began.
   uint64_t synced = 0;
   // The number of the log before this one: of the same run, or the last one that the start found. 0
-  // if there was none. Absent in logs of older programs.
-  std::optional<uint64_t> previous_log;
+  // if there was none.
+  uint64_t previous_log = 0;
 };
 
 std::array<char, 24> EncodeLogMark(const LogMark& mark);

@@ -16,13 +16,10 @@ namespace duetime::storage {
 namespace {
 
 constexpr size_t kHeaderBytes = 32;
-// The written version. Version 1, with attributes only and no flags, is still read.
 constexpr uint8_t kVersion = 2;
-constexpr uint8_t kFirstVersion = 1;
 
 // Offsets of the header's fields. Every field before the checksum has exactly one valid value (the
 // flags: the one that the sections require), so the checksum covers only the bytes after it.
-// Versions 1 and 2 differ in two bits, so that no single-bit error turns one into the other.
 constexpr size_t kVersionAt = 0;
 constexpr size_t kFlagsAt = 1;
 constexpr size_t kReservedAt = 2;
@@ -198,11 +195,11 @@ absl::Status CheckHead(absl::string_view bytes) {
     return Damaged(absl::StrCat(bytes.size(), " bytes; the header alone has ", kHeaderBytes));
   }
   const uint8_t version = static_cast<uint8_t>(bytes[kVersionAt]);
-  if (version < kFirstVersion || version > kVersion) {
-    return Damaged(absl::StrCat("version ", version, "; this program knows up to ", kVersion));
+  if (version != kVersion) {
+    return Damaged(absl::StrCat("version ", version, "; this program knows version ", kVersion));
   }
-  const uint8_t known_flags = version == kFirstVersion ? 0 : MessageFlags::kAll;
-  const unsigned unknown_flags = static_cast<uint8_t>(bytes[kFlagsAt]) & ~unsigned{known_flags};
+  const unsigned unknown_flags =
+      static_cast<uint8_t>(bytes[kFlagsAt]) & ~unsigned{MessageFlags::kAll};
   if (unknown_flags != 0 || LoadLittleEndian<uint16_t>(&bytes[kReservedAt]) != 0) {
     return Damaged("unknown flags");
   }
@@ -329,7 +326,7 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
 // Decodes all sections. An error here, after the checksum matched, means that an unknown program or
 // a bug wrote the record. In both cases the server cannot deliver the message as the producer sent
 // it.
-absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, MessageRecord* record) {
+absl::Status DecodeSections(absl::string_view sections, MessageRecord* record) {
   uint8_t tag_before = 0;
   while (!sections.empty()) {
     if (sections.size() < kSectionHeadBytes) return Damaged("truncated section");
@@ -338,7 +335,7 @@ absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, Messag
     sections.remove_prefix(kSectionHeadBytes);
     if (length > sections.size()) return Damaged("truncated section");
     const bool repeats = tag == tag_before && Tag{tag} <= Tag::kLabel;
-    if (tag > last_tag || (tag <= tag_before && !repeats) ||
+    if ((tag <= tag_before && !repeats) ||
         !DecodeSection(tag, sections.substr(0, length), record)) {
       return Damaged(absl::StrCat("section ", tag, " is unknown, invalid, or out of order"));
     }
@@ -362,11 +359,7 @@ void Clear(MessageRecord* record) {
 absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
   Clear(record);
   LoadHeader(head, &record->header);
-  const bool first_version = static_cast<uint8_t>(head[kVersionAt]) == kFirstVersion;
-  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kHops;
-  if (absl::Status status =
-          DecodeSections(head.substr(kHeaderBytes), static_cast<uint8_t>(last_tag), record);
-      !status.ok()) {
+  if (absl::Status status = DecodeSections(head.substr(kHeaderBytes), record); !status.ok()) {
     return status;
   }
   if (record->header.flags != MessageFlagsOf(*record))

@@ -284,7 +284,7 @@ class Verifier {
     }
     const std::optional<CountDelta> sum = DecodeCountDelta(value);
     if (!sum.has_value()) return false;
-    if (place->row == CountRow::kTopic) written_[{place->shard, place->topic}] = *sum;
+    written_[{place->shard, place->topic}] = *sum;
     return true;
   }
 

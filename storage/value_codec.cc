@@ -7,11 +7,9 @@ namespace duetime::storage {
 namespace {
 
 constexpr size_t kPlaceValueBytes = 24;
-// Version 1: version u8, flags u8, attempts u32, bytes u32. Version 2 appends due_ms u64.
-constexpr uint8_t kFirstBacklogEntryVersion = 1;
-constexpr size_t kFirstBacklogEntryBytes = 10;
+// version u8, flags u8, attempts u32, bytes u32, due_ms u64
 constexpr uint8_t kBacklogEntryVersion = 2;
-constexpr size_t kBacklogEntryBytes = kFirstBacklogEntryBytes + 8;
+constexpr size_t kBacklogEntryBytes = 18;
 constexpr uint8_t kMaybeDelivered = 1;
 
 // version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8; with kSpared: spared u32
@@ -101,18 +99,14 @@ std::string EncodeBacklogEntry(const BacklogEntry& entry) {
 }
 
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes) {
-  if (bytes.size() != kBacklogEntryBytes && bytes.size() != kFirstBacklogEntryBytes) {
-    return std::nullopt;
-  }
-  const bool first_version = bytes.size() == kFirstBacklogEntryBytes;
-  const uint8_t version = first_version ? kFirstBacklogEntryVersion : kBacklogEntryVersion;
-  if (static_cast<uint8_t>(bytes[0]) != version) return std::nullopt;
+  if (bytes.size() != kBacklogEntryBytes) return std::nullopt;
+  if (static_cast<uint8_t>(bytes[0]) != kBacklogEntryVersion) return std::nullopt;
   const uint8_t flags = static_cast<uint8_t>(bytes[1]);
   if ((flags & ~kMaybeDelivered) != 0) return std::nullopt;
   return BacklogEntry{.attempts = LoadLittleEndian<uint32_t>(&bytes[2]),
                       .bytes = LoadLittleEndian<uint32_t>(&bytes[6]),
                       .maybe_delivered = flags != 0,
-                      .due_ms = first_version ? 0 : LoadLittleEndian<uint64_t>(&bytes[10])};
+                      .due_ms = LoadLittleEndian<uint64_t>(&bytes[10])};
 }
 
 // offset, epoch, groups, groups_before_epoch, log: u64 each

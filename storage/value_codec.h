@@ -37,7 +37,6 @@ std::optional<CountDelta> DecodeCountDelta(absl::string_view bytes);
 CountDelta Sum(const CountDelta& a, const CountDelta& b);
 
 std::string EncodeBacklogEntry(const BacklogEntry& entry);
-// Also reads the entries of format versions 1 and 2.
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
 
 std::string EncodeLogPlace(const LogPlace& place);

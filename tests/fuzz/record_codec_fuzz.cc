@@ -39,9 +39,6 @@ using duetime::storage::MessageRecord;
 using duetime::storage::TopicId;
 using duetime::test::ByteReader;
 
-constexpr char kVersion1 = 1;
-constexpr char kVersion2 = 2;
-
 void CheckSameHeader(const MessageHeader& a, const MessageHeader& b) {
   DT_CHECK_EQ(static_cast<uint32_t>(a.topic), static_cast<uint32_t>(b.topic));
   DT_CHECK_EQ(a.deliver_ms, b.deliver_ms);
@@ -49,8 +46,7 @@ void CheckSameHeader(const MessageHeader& a, const MessageHeader& b) {
   DT_CHECK_EQ(a.flags, b.flags);
 }
 
-// Checks that decoded bytes encode to the same bytes (version 1: except the version byte), and that
-// every refusal is DATA_LOSS.
+// Checks that decoded bytes encode to the same bytes, and that every refusal is DATA_LOSS.
 void CheckDecode(absl::string_view bytes) {
   MessageHeader header;
   const absl::Status header_status = DecodeMessageHeader(bytes, &header);
@@ -70,10 +66,7 @@ void CheckDecode(absl::string_view bytes) {
   if (!status.ok()) return;
   DT_CHECK(header_status.ok());
   CheckSameHeader(header, record.header);
-  std::string encoded = EncodeMessageRecord(record);
-  DT_CHECK_EQ(encoded[0], kVersion2);
-  encoded[0] = bytes[0];
-  DT_CHECK(encoded == bytes);
+  DT_CHECK(EncodeMessageRecord(record) == bytes);
 
   DT_CHECK(DecodeMessageHead(head, &of_head).ok());
   of_head.payload = record.payload;
@@ -202,15 +195,6 @@ void CheckRoundTrip(ByteReader* reader) {
   CheckSameHeader(record.header, header);
   CheckSame(given, record);
   CheckDecode(bytes);
-  // A record with attributes only has the same bytes in version 1, except the version byte.
-  if (bytes ==
-      EncodeMessageRecord(
-          {.header = given.header, .attributes = given.attributes, .payload = given.payload})) {
-    bytes[0] = kVersion1;
-    DT_CHECK(DecodeMessageRecord(bytes, &record).ok());
-    CheckDecode(bytes);
-    bytes[0] = kVersion2;
-  }
 
   // The codec notices any flipped bit, and a missing last byte.
   const size_t at = flip_at * bytes.size() / 256;
@@ -244,14 +228,10 @@ void CheckLocatorDecode(const std::string& bytes) {
            (tombstone.has_value() ? tombstone->expire_ms : 0));
 }
 
-// Checks the same for the small values. A backlog entry may have version 1, which has fewer bytes.
+// Checks the same for the small values.
 void CheckValueDecode(const std::string& bytes) {
   if (const auto entry = duetime::storage::DecodeBacklogEntry(bytes); entry.has_value()) {
-    const std::string encoded = EncodeBacklogEntry(*entry);
-    const bool first_version = bytes.size() < encoded.size();
-    DT_CHECK(first_version ? bytes[0] == kVersion1 && entry->due_ms == 0 &&
-                                 bytes.substr(1) == encoded.substr(1, bytes.size() - 1)
-                           : bytes == encoded);
+    DT_CHECK(EncodeBacklogEntry(*entry) == bytes);
   }
   if (const auto progress = duetime::storage::DecodeProgress(bytes); progress.has_value()) {
     DT_CHECK(EncodeProgress(*progress) == bytes);

@@ -85,12 +85,6 @@ void ExpectSame(const MessageRecord& a, const MessageRecord& b) {
   EXPECT_EQ(a.payload, b.payload);
 }
 
-// Changes a record's bytes to version 1.
-std::string AsVersion1(std::string bytes) {
-  bytes[0] = '\1';
-  return bytes;
-}
-
 void ExpectDataLoss(const absl::Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
 }
@@ -178,32 +172,17 @@ TEST(MessageRecordTest, TheHeadIsTheRecordWithoutItsPayload) {
   }
 }
 
-TEST(MessageRecordTest, RecordsOfVersion1AreRead) {
-  const std::string bytes = AsVersion1(Encode({{"key", "value"}, {"k", ""}}, "payload"));
-  MessageRecord record;
-  ASSERT_TRUE(DecodeMessageRecord(bytes, &record).ok());
-  ExpectSame(
-      record,
-      {.header = kHeader, .attributes = {{"key", "value"}, {"k", ""}}, .payload = "payload"});
-  MessageHeader header;
-  ASSERT_TRUE(DecodeMessageHeader(bytes, &header).ok());
-  EXPECT_EQ(header.flags, 0);
-}
-
-TEST(MessageRecordTest, Version1HadNoFlagsAndOnlyAttributes) {
-  const auto refused = [](const MessageRecord& given) {
-    std::string bytes = AsVersion1(EncodeMessageRecord(given));
+TEST(MessageRecordTest, OtherVersionsAreRefused) {
+  for (const char version : {'\0', '\1', '\3'}) {
+    std::string bytes = Encode({{"key", "value"}}, "payload");
+    bytes[0] = version;
     MessageRecord record;
+    MessageHeader header;
+    absl::string_view head;
     ExpectDataLoss(DecodeMessageRecord(bytes, &record));
-    // The record is also refused without the flag.
-    bytes[1] = '\0';
-    ExpectDataLoss(DecodeMessageRecord(bytes, &record));
-  };
-  refused({.key = "k"});
-  refused({.labels = {{"a", "b"}}});
-  refused({.spread_ms = 1});
-  refused({.revision = 1});
-  refused({.dead_letter = DeadLetterOrigin{}});
+    ExpectDataLoss(DecodeMessageHeader(bytes, &header));
+    ExpectDataLoss(MessageHead(bytes, &head));
+  }
 }
 
 TEST(MessageRecordTest, AnOriginWithNothingInItComesBack) {
@@ -273,10 +252,9 @@ TEST(MessageRecordTest, EveryTruncationIsRefused) {
 }
 
 TEST(MessageRecordTest, EverySingleBitFlipIsRefused) {
-  const std::string attributes_only = Encode({{"key", "value"}, {"k", ""}}, "payload");
   for (const std::string& bytes :
-       {attributes_only, AsVersion1(attributes_only), EncodeMessageRecord(FullRecord()),
-        Encode({}, std::string(300, 'p')), AsVersion1(Encode({}, ""))}) {
+       {Encode({{"key", "value"}, {"k", ""}}, "payload"), EncodeMessageRecord(FullRecord()),
+        Encode({}, std::string(300, 'p')), Encode({}, "")}) {
     MessageRecord record;
     for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
       std::string flipped = bytes;
@@ -287,15 +265,13 @@ TEST(MessageRecordTest, EverySingleBitFlipIsRefused) {
 }
 
 // Composes a record of these sections, with a matching checksum.
-std::string Compose(uint8_t version, uint8_t flags,
-                    const std::vector<std::pair<uint8_t, std::string>>& sections) {
+std::string Compose(uint8_t flags, const std::vector<std::pair<uint8_t, std::string>>& sections) {
   std::string bytes = EncodeMessageRecord({});
   for (const auto& [tag, body] : sections) {
     char length[4];
     StoreLittleEndian(static_cast<uint32_t>(body.size()), length);
     bytes += static_cast<char>(tag) + std::string(length, sizeof(length)) + body;
   }
-  bytes[0] = static_cast<char>(version);
   bytes[1] = static_cast<char>(flags);
   StoreLittleEndian(static_cast<uint32_t>(bytes.size() - 32), &bytes[12]);
   StoreLittleEndian(static_cast<uint32_t>(XXH3_64bits(&bytes[8], bytes.size() - 8)), &bytes[4]);
@@ -340,12 +316,9 @@ TEST(MessageRecordTest, SectionsThatNoEncoderWritesAreRefused) {
   };
   for (const auto& test : cases) {
     MessageRecord record;
-    const absl::Status status = DecodeMessageRecord(Compose(2, test.flags, test.sections), &record);
+    const absl::Status status = DecodeMessageRecord(Compose(test.flags, test.sections), &record);
     EXPECT_EQ(status.ok(), test.valid) << test.name << ": " << status;
   }
-  MessageHeader header;
-  EXPECT_TRUE(DecodeMessageHeader(Compose(1, 0, {}), &header).ok());
-  ExpectDataLoss(DecodeMessageHeader(Compose(1, MessageFlags::kKeyed, {}), &header));
 }
 
 TEST(MessageRecordTest, TheHeaderAloneRefusesWhatItDoesNotKnow) {

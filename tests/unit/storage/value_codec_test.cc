@@ -24,13 +24,6 @@ TEST(ValueCodecTest, ValuesComeBack) {
   }
 }
 
-TEST(ValueCodecTest, BacklogEntriesOfVersion1AreRead) {
-  EXPECT_EQ(DecodeBacklogEntry(std::string("\1\1\2\0\0\0\3\4\0\0", 10)),
-            (BacklogEntry{.attempts = 2, .bytes = 0x0403, .maybe_delivered = true}));
-  EXPECT_FALSE(DecodeBacklogEntry(std::string("\2\1\2\0\0\0\3\4\0\0", 10)).has_value());
-  EXPECT_FALSE(DecodeBacklogEntry(std::string("\1\2\2\0\0\0\3\4\0\0", 10)).has_value());
-}
-
 TEST(ValueCodecTest, ClaimsComeBack) {
   const ClaimReturn clean{.until_ms = 0x0102030405060708, .epoch = 9};
   for (const std::optional<ClaimReturn>& end :
@@ -110,7 +103,11 @@ TEST(ValueCodecTest, OtherLengthsVersionsAndFlagsAreRefused) {
   const std::string entry = EncodeBacklogEntry({.attempts = 1});
   EXPECT_FALSE(DecodeBacklogEntry(entry + "x").has_value());
   EXPECT_FALSE(DecodeBacklogEntry(entry.substr(1)).has_value());
-  EXPECT_FALSE(DecodeBacklogEntry("\x03" + entry.substr(1)).has_value());
+  for (const char version : {'\0', '\1', '\3'}) {
+    EXPECT_FALSE(DecodeBacklogEntry(version + entry.substr(1)).has_value());
+  }
+  EXPECT_FALSE(DecodeBacklogEntry(std::string("\1\1\2\0\0\0\3\4\0\0", 10)).has_value())
+      << "an entry of a format before 8";
   std::string flagged = entry;
   flagged[1] = 2;
   EXPECT_FALSE(DecodeBacklogEntry(flagged).has_value());
