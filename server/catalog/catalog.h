@@ -44,9 +44,8 @@ class Catalog {
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  // Reads the catalog's records, and converts those of a data directory of an older format. The
-  // effects send the shards the settings that they do not keep. Call once, first. An error means
-  // that the store cannot be read.
+  // Reads the catalog's records. The effects send the shards the settings that they do not keep.
+  // Call once, first. An error means that the store cannot be read.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, Command command);

@@ -15,7 +15,6 @@
 
 #include "server/base/check.h"
 #include "server/catalog/catalog_records.h"
-#include "server/catalog/old_records.h"
 #include "server/protocol/subscription_state.h"
 #include "storage/repair_note.h"
 #include "storage/restore_note.h"
@@ -63,7 +62,6 @@ class Loader {
     auto note = store_->GetObject(ObjectKind::kCatalog, kPartition, storage::kRepairNoteName);
     if (!note.ok()) return note.status();
     absl::Status status = LoadTopics();
-    if (status.ok()) status = LoadOldTopics();
     if (!status.ok()) return status;
     if (own->has_value()) {
       const auto stored = DecodeState(**own);
@@ -75,10 +73,8 @@ class Loader {
       // A repair may have brought back the end of a former topic of the same name.
       free_ms_.clear();
       status = MendSubscriptions(**note);
-    } else if (own->has_value()) {
-      status = LoadSubscriptions();
     } else {
-      status = JoinSubscriptions(/*repaired=*/false);
+      status = LoadSubscriptions();
     }
     if (!status.ok()) return status;
     // Revives topics, which then need their links, too.
@@ -119,10 +115,10 @@ class Loader {
 
   TopicEntry* Put(const std::string& name, const StoredTopic& stored) {
     TopicEntry* entry = state_->Find(name);
-    // Up to format 3, a topic that an operator created got its number with its first use.
+    // A repair may have lost the topic's number.
     if (entry == nullptr) entry = state_->Add(name, /*used=*/true);
     Topic topic = *entry->topic;
-    // A deleted topic has none, although old records may.
+    // A deleted topic has none, whatever its record has.
     if (stored.phase != TopicPhase::kDeleted) {
       CatalogState::ApplySettings(stored.settings, &topic);
     }
@@ -145,22 +141,6 @@ class Loader {
       const auto stored = DecodeTopic(object.value);
       if (stored.ok()) Put(object.name, *stored);
       return stored.status();
-    });
-  }
-
-  // In old directories, shard 0 kept the settings of topics. Turns them into records of the
-  // catalog.
-  absl::Status LoadOldTopics() {
-    return Scan(ObjectKind::kTopicSettings, 0, [this](const ObjectRef& object) {
-      const auto stored = DecodeOldTopic(object.value);
-      if (!stored.ok()) return stored.status();
-      state_->Write(*Put(object.name, *stored), stored->phase, stored->settings);
-      storage::Record erase;
-      erase.type = storage::RecordType::kUnobject;
-      erase.kind = static_cast<uint8_t>(ObjectKind::kTopicSettings);
-      erase.name = object.name;
-      writes_->Add(std::move(erase), storage::Durability::kSynced);
-      return absl::OkStatus();
     });
   }
 
@@ -198,7 +178,7 @@ class Loader {
   absl::Status MendSubscriptions(const std::string& note) {
     const std::optional<uint64_t> greatest = storage::DecodeNumber(note);
     if (!greatest.has_value()) return absl::DataLossError("the note of a repair is damaged");
-    if (absl::Status status = JoinSubscriptions(/*repaired=*/true); !status.ok()) return status;
+    if (absl::Status status = JoinSubscriptions(); !status.ok()) return status;
     state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));
     state_->WriteState();
     storage::Record erase;
@@ -210,9 +190,8 @@ class Loader {
     return absl::OkStatus();
   }
 
-  // Also takes over the subscriptions that only shards have, with names and settings: up to format
-  // 3, the catalog had no records.
-  absl::Status JoinSubscriptions(bool repaired) {
+  // Also takes over the subscriptions that only shards have, with names and settings.
+  absl::Status JoinSubscriptions() {
     std::vector<std::vector<SubscriptionState>> states(shards_);
     for (uint16_t shard = 0; shard < shards_; ++shard) {
       absl::Status status = Scan(ObjectKind::kSubscription, shard, [&](const ObjectRef& object) {
@@ -238,17 +217,16 @@ class Loader {
     if (absl::Status status = LoadSubscriptions(); !status.ok()) return status;
     const std::set<uint32_t> known = KnownSubscriptions();
     if (!known.empty()) state_->ReserveSubscriptions(*known.rbegin());
-    if (repaired) SendAgain(by_id);
+    SendAgain(by_id);
     for (const auto& [id, parts] : by_id) {
       state_->ReserveSubscriptions(id);
-      if (!known.contains(id)) TakeOver(SubscriptionId{id}, parts, repaired);
+      if (!known.contains(id)) TakeOver(SubscriptionId{id}, parts);
     }
     for (TopicEntry* const entry : state_->All()) {
       // Every shard was deleting the topic's only subscription.
       if (entry->nameless.has_value() || !entry->subscriptions.empty()) continue;
       entry->nameless = storage::FirstSubscription(entry->topic->id);
     }
-    if (!by_id.empty()) state_->WriteState();
     return absl::OkStatus();
   }
 
@@ -297,19 +275,17 @@ class Loader {
 
   // No client got an answer to a change that reached only some shards. So this function completes
   // deletions and creations. If settings differ, those of the first shard win.
-  void TakeOver(SubscriptionId id, const Parts& parts, bool repaired) {
+  void TakeOver(SubscriptionId id, const Parts& parts) {
     const SubscriptionState* any = nullptr;
     const SubscriptionState* named = nullptr;
     bool deleting = false;
     bool deleting_everywhere = true;
-    bool from_now = true;
     for (const SubscriptionState* const part : parts) {
       if (part == nullptr) continue;
       any = part;
       if (named == nullptr && !part->name.empty()) named = part;
       deleting |= Gone(part);
       deleting_everywhere &= Gone(part);
-      from_now &= part->start != storage::MessageId{};
     }
     DT_CHECK(any != nullptr);
     if (deleting && (deleting_everywhere || named == nullptr)) return;
@@ -321,7 +297,6 @@ class Loader {
       stored.create_ms = named->create_ms;
       if (!Everywhere(parts, stored)) stored.phase = SubscriptionPhase::kCreating;
       if (deleting) stored.phase = SubscriptionPhase::kDeleting;
-      stored.from_now = from_now && !repaired;
     }
     const SubscriptionEntry entry{.id = id, .stored = stored, .incarnation = 0};
     state_->Write(entry);
@@ -369,8 +344,8 @@ class Loader {
     }
   }
 
-  // Lets the names of deleted topics end. After a loss, or in a directory of an older program,
-  // longer retentions of the past are not known.
+  // Lets the names of deleted topics end. After a loss, or without a time in the record of an older
+  // program, longer retentions of the past are not known.
   void SetEnds() {
     state_->NoteRetention(std::max(options_.tombstone_retention_ms, options_.request_retention_ms));
     // No message of a deleted topic is of this epoch.
@@ -407,7 +382,7 @@ class Loader {
       const auto messages = HasMessages(entry->topic->id);
       if (!messages.ok()) return messages.status();
       const bool deleted = entry->phase == TopicPhase::kDeleted;
-      // Up to format 3, the server wrote "deleted" before it deleted the subscriptions.
+      // After a repair, subscriptions of a deleted topic may be there.
       if (!*messages && (!deleted || entry->subscriptions.empty())) continue;
       Topic topic = *entry->topic;
       topic.deleted = false;

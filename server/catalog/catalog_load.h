@@ -12,13 +12,12 @@
 
 namespace duetime::catalog {
 
-// Fills an empty `state`. Converts a data directory up to format 3, in which shard 0 kept the
-// settings of topics, and every shard kept the names of its subscriptions. After a repair
-// (storage/repair_note.h), joins the records of the catalog with those of the shards, and gives
-// numbers only above those that any record names. A deleted topic, or one
-// in deletion, that has messages becomes live again. A topic in deletion without messages stays in
-// TopicPhase::kDeleting, and the catalog continues its deletion. The name of a deleted topic whose
-// record has no time ends as if the topic were deleted now. Adds a record for each change.
+// Fills an empty `state`. After a repair (storage/repair_note.h), joins the records of the catalog
+// with those of the shards, and gives numbers only above those that any record names. A deleted
+// topic, or one in deletion, that has messages becomes live again. A topic in deletion without
+// messages stays in TopicPhase::kDeleting, and the catalog continues its deletion. The name of a
+// deleted topic whose record has no time ends as if the topic were deleted now. Adds a record for
+// each change.
 absl::Status LoadCatalog(const CatalogOptions& options, storage::MessageStore* store,
                          scheduler::PendingWrites* writes, CatalogState* state);
 

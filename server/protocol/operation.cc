@@ -7,7 +7,6 @@
 
 #include "server/protocol/object_codec.h"
 #include "server/protocol/objects.pb.h"
-#include "server/protocol/old_objects.h"
 
 namespace duetime::protocol {
 namespace {
@@ -22,38 +21,6 @@ absl::Status Check(const Operation& operation) {
     return DamagedObjectError();
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<Operation> DecodeOperationRecord(absl::string_view name, absl::string_view bytes) {
-  internal::OperationRecord record;
-  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
-  Operation operation;
-  operation.name = std::string(name);
-  OperationSpec& spec = operation.spec;
-  spec.topic = storage::TopicId{record.topic()};
-  spec.filter.key_prefix = record.key_prefix();
-  for (const internal::OperationRecord::Label& label : record.labels()) {
-    spec.filter.labels.emplace_back(label.key(), label.value());
-  }
-  spec.filter.from_ms = record.from_ms();
-  spec.filter.id = {.high = record.id_high(), .low = record.id_low()};
-  spec.filter.until_ms =
-      spec.filter.id == storage::MessageId{} ? record.until_ms() : record.id_until_ms();
-  spec.action = EnumOf<BulkAction>(record.action());
-  spec.shift_ms = record.shift_ms();
-  spec.horizon_ms = record.horizon_ms();
-  operation.content = ReadFingerprint(record.content());
-  operation.state = EnumOf<OperationState>(record.state());
-  operation.create_ms = record.create_ms();
-  operation.start = {.high = record.start_high(), .low = record.start_low()};
-  operation.end_ms = record.end_ms();
-  operation.starting = record.starting();
-  operation.first_ms = record.first_ms();
-  operation.cursor = ReadKey(record.cursor());
-  operation.matched = record.matched();
-  operation.changed = record.changed();
-  operation.unchanged = record.unchanged();
-  return operation;
 }
 
 }  // namespace
@@ -107,11 +74,35 @@ std::string EncodeOperation(const Operation& operation) {
 }
 
 absl::StatusOr<Operation> DecodeOperation(absl::string_view name, absl::string_view bytes) {
-  absl::StatusOr<Operation> operation =
-      IsOldObject(bytes) ? DecodeOldOperation(name, bytes) : DecodeOperationRecord(name, bytes);
-  if (operation.ok()) {
-    if (absl::Status status = Check(*operation); !status.ok()) return status;
+  internal::OperationRecord record;
+  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
+  Operation operation;
+  operation.name = std::string(name);
+  OperationSpec& spec = operation.spec;
+  spec.topic = storage::TopicId{record.topic()};
+  spec.filter.key_prefix = record.key_prefix();
+  for (const internal::OperationRecord::Label& label : record.labels()) {
+    spec.filter.labels.emplace_back(label.key(), label.value());
   }
+  spec.filter.from_ms = record.from_ms();
+  spec.filter.id = {.high = record.id_high(), .low = record.id_low()};
+  spec.filter.until_ms =
+      spec.filter.id == storage::MessageId{} ? record.until_ms() : record.id_until_ms();
+  spec.action = EnumOf<BulkAction>(record.action());
+  spec.shift_ms = record.shift_ms();
+  spec.horizon_ms = record.horizon_ms();
+  operation.content = ReadFingerprint(record.content());
+  operation.state = EnumOf<OperationState>(record.state());
+  operation.create_ms = record.create_ms();
+  operation.start = {.high = record.start_high(), .low = record.start_low()};
+  operation.end_ms = record.end_ms();
+  operation.starting = record.starting();
+  operation.first_ms = record.first_ms();
+  operation.cursor = ReadKey(record.cursor());
+  operation.matched = record.matched();
+  operation.changed = record.changed();
+  operation.unchanged = record.unchanged();
+  if (absl::Status status = Check(operation); !status.ok()) return status;
   return operation;
 }
 

@@ -4,7 +4,6 @@
 #include "server/base/error.h"
 #include "server/protocol/object_codec.h"
 #include "server/protocol/objects.pb.h"
-#include "server/protocol/old_objects.h"
 
 namespace duetime::protocol {
 namespace {
@@ -19,39 +18,6 @@ absl::Status Check(const RecurrenceState& state) {
     return DamagedObjectError();
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<RecurrenceState> DecodeRecurrenceRecord(absl::string_view name,
-                                                       absl::string_view bytes) {
-  internal::RecurrenceRecord record;
-  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
-  RecurrenceState state;
-  state.name = std::string(name);
-  RecurrenceSpec& spec = state.spec;
-  spec.topic = storage::TopicId{record.topic()};
-  const internal::RuleRecord& rule = record.rule();
-  spec.rule.cron = rule.cron();
-  spec.rule.interval_ms = rule.interval_ms();
-  spec.rule.time_zone = rule.time_zone();
-  spec.rule.start_ms = rule.start_ms();
-  if (rule.has_end_ms()) spec.rule.end_ms = rule.end_ms();
-  spec.rule.max_count = rule.max_count();
-  spec.rule.jitter_ms = rule.jitter_ms();
-  spec.overlap = EnumOf<Overlap>(record.overlap());
-  spec.misfire = EnumOf<Misfire>(record.misfire());
-  state.status = EnumOf<RecurrenceStatus>(record.status());
-  spec.message = record.message();
-  spec.content = ReadFingerprint(record.content());
-  state.revision = record.revision();
-  state.create_ms = record.create_ms();
-  state.update_ms = record.update_ms();
-  state.made = record.made();
-  state.skipped = record.skipped();
-  state.nominal_ms = record.nominal_ms();
-  state.current = ReadKey(record.current());
-  state.current_deliver_ms = record.current_deliver_ms();
-  state.previous = ReadKey(record.previous());
-  return state;
 }
 
 }  // namespace
@@ -94,11 +60,35 @@ absl::Status RecurrenceNotFoundError(const std::string& name) {
 }
 
 absl::StatusOr<RecurrenceState> DecodeRecurrence(absl::string_view name, absl::string_view bytes) {
-  absl::StatusOr<RecurrenceState> state =
-      IsOldObject(bytes) ? DecodeOldRecurrence(name, bytes) : DecodeRecurrenceRecord(name, bytes);
-  if (state.ok()) {
-    if (absl::Status status = Check(*state); !status.ok()) return status;
-  }
+  internal::RecurrenceRecord record;
+  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
+  RecurrenceState state;
+  state.name = std::string(name);
+  RecurrenceSpec& spec = state.spec;
+  spec.topic = storage::TopicId{record.topic()};
+  const internal::RuleRecord& rule = record.rule();
+  spec.rule.cron = rule.cron();
+  spec.rule.interval_ms = rule.interval_ms();
+  spec.rule.time_zone = rule.time_zone();
+  spec.rule.start_ms = rule.start_ms();
+  if (rule.has_end_ms()) spec.rule.end_ms = rule.end_ms();
+  spec.rule.max_count = rule.max_count();
+  spec.rule.jitter_ms = rule.jitter_ms();
+  spec.overlap = EnumOf<Overlap>(record.overlap());
+  spec.misfire = EnumOf<Misfire>(record.misfire());
+  state.status = EnumOf<RecurrenceStatus>(record.status());
+  spec.message = record.message();
+  spec.content = ReadFingerprint(record.content());
+  state.revision = record.revision();
+  state.create_ms = record.create_ms();
+  state.update_ms = record.update_ms();
+  state.made = record.made();
+  state.skipped = record.skipped();
+  state.nominal_ms = record.nominal_ms();
+  state.current = ReadKey(record.current());
+  state.current_deliver_ms = record.current_deliver_ms();
+  state.previous = ReadKey(record.previous());
+  if (absl::Status status = Check(state); !status.ok()) return status;
   return state;
 }
 

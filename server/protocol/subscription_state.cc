@@ -8,13 +8,12 @@
 
 #include "server/protocol/object_codec.h"
 #include "server/protocol/objects.pb.h"
-#include "server/protocol/old_objects.h"
 #include "server/protocol/settings_codec.h"
 
 namespace duetime::protocol {
 namespace {
 
-// The first byte. Versions 1 and 2: old_objects.h.
+// The first byte.
 constexpr char kVersion = 3;
 
 }  // namespace
@@ -42,7 +41,6 @@ absl::StatusOr<SubscriptionState> DecodeSubscription(absl::string_view name,
                                                      absl::string_view bytes) {
   uint32_t id = 0;
   if (name.size() != 8 || !absl::SimpleHexAtoi(name, &id)) return DamagedObjectError();
-  if (IsOldSubscription(bytes)) return DecodeOldSubscription(storage::SubscriptionId{id}, bytes);
   internal::SubscriptionStateRecord record;
   absl::Status status = DecodeObject(bytes, &record, kVersion);
   if (!status.ok()) return status;

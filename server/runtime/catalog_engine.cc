@@ -85,7 +85,7 @@ void CatalogEngine::SubmitBatch() {
                                 .durability = batch->durability});
 }
 
-// Only subscriptions do. Those of older directories are in the shards.
+// Both the catalog and the shards have records of subscriptions.
 std::vector<storage::TopicId> TopicsOfObject(storage::ObjectKind kind, uint16_t partition,
                                              absl::string_view name, absl::string_view value) {
   const auto of_subscription = [](const auto& state) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzzes the decoders of the records that the catalog and the shards keep as objects, in today's
-// version and in the older ones.
+// Fuzzes the decoders of the records that the catalog and the shards keep as objects.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -12,7 +11,6 @@
 
 #include "server/base/check.h"
 #include "server/catalog/catalog_records.h"
-#include "server/catalog/old_records.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
 #include "server/protocol/subscription_state.h"
@@ -31,9 +29,9 @@ absl::StatusOr<protocol::SubscriptionState> DecodeSubscriptionObject(absl::strin
       protocol::SubscriptionObjectName(duetime::storage::SubscriptionId{7}), bytes);
 }
 
-// Decodes the bytes, of today's version or an older one, and what today's encoder makes of the
-// result: that must decode to the same. Every refusal is DATA_LOSS.
-template <auto decode, auto decode_own, auto encode>
+// Decodes the bytes, and what the encoder makes of the result: that must decode to the same. Every
+// refusal is DATA_LOSS.
+template <auto decode, auto encode>
 void CheckDecode(absl::string_view bytes) {
   const auto object = decode(bytes);
   if (!object.ok()) {
@@ -41,7 +39,7 @@ void CheckDecode(absl::string_view bytes) {
     return;
   }
   const std::string own = encode(*object);
-  const auto again = decode_own(own);
+  const auto again = decode(own);
   DT_CHECK(again.ok());
   DT_CHECK(encode(*again) == own);
 }
@@ -52,18 +50,13 @@ auto Named(absl::string_view bytes) {
   return decode(kName, bytes);
 }
 
-constexpr auto kOperation = Named<protocol::DecodeOperation>;
-constexpr auto kRecurrence = Named<protocol::DecodeRecurrence>;
-
-constexpr std::array<void (*)(absl::string_view), 7> kChecks = {
-    CheckDecode<catalog::DecodeTopic, catalog::DecodeTopic, catalog::EncodeTopic>,
-    CheckDecode<catalog::DecodeOldTopic, catalog::DecodeTopic, catalog::EncodeTopic>,
-    CheckDecode<catalog::DecodeSubscription, catalog::DecodeSubscription,
-                catalog::EncodeSubscription>,
-    CheckDecode<catalog::DecodeState, catalog::DecodeState, catalog::EncodeState>,
-    CheckDecode<kOperation, kOperation, protocol::EncodeOperation>,
-    CheckDecode<kRecurrence, kRecurrence, protocol::EncodeRecurrence>,
-    CheckDecode<DecodeSubscriptionObject, DecodeSubscriptionObject, protocol::EncodeSubscription>,
+constexpr std::array<void (*)(absl::string_view), 6> kChecks = {
+    CheckDecode<catalog::DecodeTopic, catalog::EncodeTopic>,
+    CheckDecode<catalog::DecodeSubscription, catalog::EncodeSubscription>,
+    CheckDecode<catalog::DecodeState, catalog::EncodeState>,
+    CheckDecode<Named<protocol::DecodeOperation>, protocol::EncodeOperation>,
+    CheckDecode<Named<protocol::DecodeRecurrence>, protocol::EncodeRecurrence>,
+    CheckDecode<DecodeSubscriptionObject, protocol::EncodeSubscription>,
 };
 
 }  // namespace

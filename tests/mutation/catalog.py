@@ -11,7 +11,6 @@ STATE = "server/catalog/catalog_state.cc"
 ERRORS = "server/catalog/catalog_errors.cc"
 LOAD = "server/catalog/catalog_load.cc"
 RECORDS = "server/catalog/catalog_records.cc"
-OLD = "server/catalog/old_records.cc"
 SNAPSHOT = "server/catalog/snapshot.cc"
 BLOCKS = "server/catalog/sorted_blocks.h"
 
@@ -203,7 +202,7 @@ FAULTS = [
     # ---- Directories that a repair wrote
     ("a subscription gets a number that other records name", LOAD,
      "state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));", "", UNIT),
-    ("a shard that lost a subscription does not get it again", LOAD, "if (repaired) SendAgain(by_id);", "", UNIT),
+    ("a shard that lost a subscription does not get it again", LOAD, "SendAgain(by_id);", "", UNIT),
     ("a change that was under way at a loss is not sent to a shard that lost the subscription", LOAD,
      "if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;",
      "if (whole || stored.phase != SubscriptionPhase::kLive) continue;", UNIT),
@@ -214,21 +213,12 @@ FAULTS = [
     ("a subscription that is being deleted is created again", LOAD,
      "if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;", "if (whole) continue;", UNIT),
     ("a recovered name is too long", LOAD, "name.resize(std::min(name.size(), kTopicBytesMax));", "", UNIT),
-
-    # ---- Directories of older formats
-    ("an old directory's subscriptions are written without a number", LOAD,
-     "state_->ReserveSubscriptions(id);", "", f"{UNIT} storage_upgrade_test"),
+    ("subscriptions that only shards have are written without a number", LOAD,
+     "state_->ReserveSubscriptions(id);", "", UNIT),
     ("a creation that reached some shards is not completed", LOAD,
-     "if (!Everywhere(parts, stored)) stored.phase = SubscriptionPhase::kCreating;", "", f"{UNIT} storage_upgrade_test"),
+     "if (!Everywhere(parts, stored)) stored.phase = SubscriptionPhase::kCreating;", "", UNIT),
     ("a deletion that reached some shards is not completed", LOAD,
-     "if (deleting) stored.phase = SubscriptionPhase::kDeleting;", "", f"{UNIT} storage_upgrade_test"),
-    ("an old topic's settings are not converted", LOAD,
-     "state_->Write(*Put(object.name, *stored), stored->phase, stored->settings);", "Put(object.name, *stored);",
-     f"{UNIT} storage_upgrade_test"),
-    ("an old record of version 1 may be longer", OLD, "if (!whole || flags >", "if (flags >", UNIT),
-    ("an old record may have any policy", OLD,
-     "NumberAt(bytes, 7) > static_cast<uint64_t>(protocol::BucketPolicy::kSpread)", "false", UNIT),
-    ("an old record's pause is lost", OLD, "settings.paused = (flags & kPaused) != 0;", "", f"{UNIT} storage_upgrade_test"),
+     "if (deleting) stored.phase = SubscriptionPhase::kDeleting;", "", UNIT),
 
     # ---- Records and the snapshot
     ("a topic's record may have any state", RECORDS, "if (!internal::TopicRecord::State_IsValid(record.state()) ||",

@@ -20,7 +20,7 @@
 #include "server/api/validation_error.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
-#include "server/protocol/old_objects.h"
+#include "server/protocol/request_content.h"
 #include "server/query/list_query.h"
 #include "server/query/operation_query.h"
 #include "server/rpc/stream_count.h"

@@ -22,7 +22,7 @@
 #include "server/calendar/civil_time.h"
 #include "server/calendar/zone.h"
 #include "server/protocol/commands.h"
-#include "server/protocol/old_objects.h"
+#include "server/protocol/request_content.h"
 #include "server/query/recurrence_query.h"
 #include "storage/slot.h"
 

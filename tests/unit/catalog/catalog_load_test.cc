@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The catalog starts from the records on disk. It imports data directories up to format 3, in which
-// shard 0 kept the settings of topics, and every shard the names of its subscriptions.
+// The catalog starts from the records on disk, also from those that a repair found.
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -12,8 +11,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/catalog/catalog_records.h"
-#include "server/catalog/old_records.h"
-#include "storage/byte_order.h"
 #include "storage/repair_note.h"
 #include "storage/restore_note.h"
 #include "storage/value_codec.h"
@@ -29,53 +26,6 @@ using storage::Record;
 using storage::RecordType;
 using storage::SubscriptionId;
 using storage::TopicId;
-
-// Encodes settings as formats up to 3 did. Version 1 ends after four numbers.
-std::string OldTopic(uint8_t version, uint8_t flags, std::vector<uint64_t> numbers,
-                     const std::string& dead_letters = "") {
-  numbers.resize(version == 1 ? 4 : 10);
-  if (version != 1) numbers[9] = dead_letters.size();
-  std::string bytes = {static_cast<char>(version), static_cast<char>(flags)};
-  for (const uint64_t number : numbers) {
-    char buffer[sizeof(number)];
-    storage::StoreLittleEndian(number, buffer);
-    bytes.append(buffer, sizeof(buffer));
-  }
-  return bytes + dead_letters;
-}
-
-TEST(OldTopicTest, ReadsBothVersions) {
-  const auto first = DecodeOldTopic(OldTopic(1, 2, {5, 6, 7, 8}));
-  ASSERT_TRUE(first.ok());
-  TopicSettings settings;
-  settings.max_pending = 5;
-  settings.max_payload_bytes = 6;
-  settings.default_ttl_ms = 7;
-  settings.tombstone_retention_ms = 8;
-  EXPECT_TRUE(first->settings == settings);
-  const auto second = DecodeOldTopic(OldTopic(2, 4, {5, 6, 7, 0, 9, 10, 11, 3, 12}, "graves"));
-  ASSERT_TRUE(second.ok());
-  settings.tombstone_retention_ms.reset();
-  settings.rate_per_s = 9;
-  settings.burst = 10;
-  settings.paused = true;
-  settings.minute_max = 11;
-  settings.minute_policy = protocol::BucketPolicy::kSpread;
-  settings.minute_spread_ms = 12;
-  settings.dead_letter_topic = "graves";
-  EXPECT_TRUE(second->settings == settings);
-  EXPECT_EQ(DecodeOldTopic(OldTopic(1, 1, {}))->phase, TopicPhase::kDeleted);
-}
-
-TEST(OldTopicTest, RefusesBytesThatNoEncoderWrote) {
-  const std::string good = OldTopic(2, 0, {1});
-  for (const std::string& bytes :
-       {std::string(), good.substr(1), good.substr(0, good.size() - 1), good + "x",
-        OldTopic(1, 0, {}) + "x", OldTopic(3, 0, {}), OldTopic(1, 4, {}), OldTopic(2, 8, {}),
-        OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4}), OldTopic(2, 0, {}, "graves\xff")}) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeOldTopic(bytes).status()));
-  }
-}
 
 Record Name(uint32_t topic, const std::string& name) {
   Record record;
@@ -108,7 +58,7 @@ SubscriptionState State(SubscriptionId id, const std::string& name) {
 constexpr SubscriptionId kFirst = FirstSubscription(TopicId{1});
 constexpr SubscriptionId kSecond{(uint32_t{1} << 31) + 3};
 
-// A world with topic 1, "a", and these records, as an old program wrote them.
+// A world with topic 1, "a", and these records.
 void Restore(CatalogWorld* world, std::vector<Record> records,
              const std::vector<std::vector<SubscriptionState>>& shards) {
   records.push_back(Name(1, "a"));
@@ -128,34 +78,10 @@ void Restore(CatalogWorld* world, std::vector<Record> records,
   world->Restart();
 }
 
-TEST(CatalogLoadTest, TakesOverTopicsAndSubscriptions) {
-  CatalogWorld world;
-  const SubscriptionState s = State(kFirst, "s");
-  SubscriptionState t = State(kSecond, "t");
-  t.settings.paused = true;
-  t.start = {.high = 1, .low = 1};
-  Restore(&world,
-          {Object(ObjectKind::kTopicSettings, 0, "a", OldTopic(2, 0, {5})),
-           Object(ObjectKind::kTopicSettings, 0, "never used", OldTopic(1, 0, {6})),
-           Object(ObjectKind::kTopicSettings, 0, "gone", OldTopic(1, 1, {})), Name(2, "gone")},
-          {{s, t}, {s, t}});
-  for (int start = 0; start < 2; ++start) {
-    const Snapshot& now = world.snapshot();
-    EXPECT_EQ(now.FindTopic("a")->settings.max_pending, 5u);
-    EXPECT_EQ(now.FindTopic("never used")->settings.max_pending, 6u);
-    EXPECT_EQ(now.FindTopic("gone"), nullptr);
-    EXPECT_EQ(now.FindSubscription(TopicId{1}, "s")->id, kFirst);
-    EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->id, kSecond);
-    EXPECT_TRUE(now.FindSubscription(TopicId{1}, "t")->settings.paused);
-    EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->create_ms, 7u);
-    // The import erased the old records.
-    EXPECT_FALSE(world.store().GetObject(ObjectKind::kTopicSettings, 0, "a")->has_value());
-    world.ExpectShardsFollow();
-    world.Restart();
-  }
-  CreateSubscription more{.topic = "a", .name = "u"};
-  EXPECT_GT(static_cast<uint32_t>(world.Ask(more)->subscription->id),
-            static_cast<uint32_t>(kSecond));
+// A repair that lost records leaves this note. The catalog then takes over what only shards have.
+Record Note(uint64_t greatest) {
+  return Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName),
+                storage::EncodeNumber(greatest));
 }
 
 struct LoadCase {
@@ -186,7 +112,7 @@ TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
   for (const LoadCase& test : cases) {
     SCOPED_TRACE(test.name);
     CatalogWorld world;
-    Restore(&world, {}, test.shards);
+    Restore(&world, {Note(0)}, test.shards);
     for (int start = 0; start < 2; ++start) {
       std::vector<std::string> names;
       for (const auto& found : world.snapshot().ListSubscriptions(TopicId{1}, "", 9)) {
@@ -208,7 +134,8 @@ TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
 }
 
 TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
-  const Record gone = Object(ObjectKind::kTopicSettings, 0, "a", OldTopic(1, 1, {5}));
+  const Record gone = Object(ObjectKind::kTopicSettings, kPartition, "a",
+                             EncodeTopic({.phase = TopicPhase::kDeleted, .settings = {}}));
   Record message;
   message.type = RecordType::kAccept;
   message.topic = TopicId{1};
@@ -222,14 +149,12 @@ TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
   }
   CatalogWorld with_subscription;
   const SubscriptionState s = State(kFirst, "s");
-  Restore(&with_subscription, {gone}, {{s}, {s}});
+  Restore(&with_subscription, {gone, Note(0)}, {{s}, {s}});
   EXPECT_NE(with_subscription.snapshot().FindTopic("a"), nullptr);
   with_subscription.Restart();
   EXPECT_NE(with_subscription.snapshot().FindTopic("a"), nullptr);
   EXPECT_EQ(with_subscription.snapshot().subscriptions(), 1u);
 }
-
-// Records of the present format.
 
 Record CatalogObject() {
   return Object(ObjectKind::kCatalog, kPartition, std::string(kStateName),
@@ -263,13 +188,12 @@ struct DamageCase {
 
 TEST(CatalogLoadTest, RefusesDamage) {
   const Record subscription = Subscribed(kFirst, "s", SubscriptionPhase::kLive);
-  const std::string old = protocol::EncodeSubscription(State(kFirst, "s"));
+  const std::string part = protocol::EncodeSubscription(State(kFirst, "s"));
   const std::vector<DamageCase> cases = {
       {"NumberOfATopic", {Name(0, "a")}},
       {"EmptyNameOfATopic", {Name(1, "")}},
       {"TwoTopicsOfOneName", {Name(1, "a"), Name(2, "a")}},
       {"Topic", {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}},
-      {"OldTopic", {Object(ObjectKind::kTopicSettings, 0, "a", "\xff")}},
       {"Catalog", {Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), "\xff")}},
       {"Note",
        {Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName), "x")}},
@@ -281,8 +205,8 @@ TEST(CatalogLoadTest, RefusesDamage) {
        {CatalogObject(), Name(1, "a"),
         Object(ObjectKind::kSubscription, kPartition, "1", subscription.value)}},
       {"SubscriptionOfAnUnknownTopic", {CatalogObject(), subscription}},
-      {"OldSubscriptionOfAnUnknownTopic",
-       {Object(ObjectKind::kSubscription, 0, subscription.name, old)}},
+      {"SubscriptionOfAShardOfAnUnknownTopic",
+       {Note(0), Object(ObjectKind::kSubscription, 0, subscription.name, part)}},
   };
   for (const DamageCase& test : cases) {
     SCOPED_TRACE(test.name);
@@ -291,11 +215,6 @@ TEST(CatalogLoadTest, RefusesDamage) {
     Catalog catalog({.shards = 1}, store.get());
     EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
   }
-}
-
-Record Note(uint64_t greatest) {
-  return Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName),
-                storage::EncodeNumber(greatest));
 }
 
 TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {

@@ -7,28 +7,14 @@
 
 #include "server/base/hex.h"
 #include "server/protocol/objects.pb.h"
-#include "server/protocol/old_objects.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
+#include "server/protocol/request_content.h"
 
 namespace duetime::protocol {
 namespace {
 
-// The bytes that the last program with format 3 wrote for SomeOperation and SomeRecurrence.
-constexpr char kOldOperation[] =
-    "010700000000000000020000000000000061ff01000000000000000600000000000000726567696f6e020000"
-    "000000000065750b000000000000000c000000000000000200000000000000fbffffffffffffff0d00000000"
-    "0000000e000000000000000f0000000000000002000000000000001000000000000000110000000000000012"
-    "0000000000000013000000000000001400000000000000150000000000000016000000000000001700000000"
-    "000000";
-constexpr char kOldRecurrence[] =
-    "0107000000000000000900000000000000302039202a202a202a01000000000000000d000000000000004575"
-    "726f70652f4265726c696efeffffffffffffff01000000000000000300000000000000040000000000000005"
-    "000000000000000200000000000000020000000000000006000000000000006279746573ff06000000000000"
-    "0007000000000000000200000000000000080000000000000009000000000000000a000000000000000b0000"
-    "00000000000c000000000000000d000000000000000e000000000000000f0000000000000010000000000000"
-    "001100000000000000120000000000000013000000000000001400000000000000";
-// The bytes of new objects with the same specs. They have a hash in place of the content.
+// The contents of SomeOperation and SomeRecurrence, for ever.
 constexpr char kOperationContent[] =
     "010700000000000000020000000000000061ff01000000000000000600000000000000726567696f6e020000"
     "000000000065750b000000000000000c000000000000000200000000000000fbffffffffffffff0d00000000"
@@ -155,13 +141,8 @@ TEST(ObjectsTest, GoThereAndBack) {
   ExpectSame(DecodeRecurrence("daily", EncodeRecurrence(endless)), endless);
 }
 
-TEST(ObjectsTest, ReadTheFirstVersion) {
-  ExpectSame(DecodeOperation("op", *base::HexToBytes(kOldOperation)), SomeOperation());
-  ExpectSame(DecodeRecurrence("daily", *base::HexToBytes(kOldRecurrence)), SomeRecurrence());
-}
-
 // Otherwise a request that is repeated after an upgrade would count as a different one.
-TEST(ObjectsTest, TheContentStaysThatOfTheFirstVersion) {
+TEST(ObjectsTest, TheContentStays) {
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeOperation().spec)), kOperationContent);
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeRecurrence().spec)), kRecurrenceContent);
 }
@@ -197,26 +178,17 @@ TEST(ObjectsTest, AProgramThatDoesNotKnowTheIdTakesNoMessage) {
 TEST(ObjectsTest, RefuseWhatNobodyWrote) {
   const std::string operation = EncodeOperation(SomeOperation());
   const std::string recurrence = EncodeRecurrence(SomeRecurrence());
-  const std::string old = *base::HexToBytes(kOldOperation);
-  const std::string old_recurrence = *base::HexToBytes(kOldRecurrence);
   for (const std::string& bytes :
        {std::string(), std::string("\0", 1), std::string("\1"), std::string("\2"),
         std::string("\2\xff"), "\3" + operation.substr(1),
         operation.substr(0, operation.size() - 1), recurrence.substr(0, recurrence.size() - 1),
-        old.substr(0, old.size() - 1), old + "x", old_recurrence.substr(0, 40)}) {
+        "\1" + operation.substr(1), "\1" + recurrence.substr(1),
+        *base::HexToBytes(kOperationContent), *base::HexToBytes(kRecurrenceContent)}) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeOperation("op", bytes).status()))
         << absl::BytesToHexString(bytes);
     EXPECT_TRUE(absl::IsDataLoss(DecodeRecurrence("daily", bytes).status()))
         << absl::BytesToHexString(bytes);
   }
-}
-
-TEST(ObjectsTest, RefuseOldOnesThatNameNoTopic) {
-  std::string operation = *base::HexToBytes(kOldOperation);
-  std::string recurrence = *base::HexToBytes(kOldRecurrence);
-  for (std::string* bytes : {&operation, &recurrence}) bytes->replace(1, 8, std::string(8, '\0'));
-  EXPECT_TRUE(absl::IsDataLoss(DecodeOperation("op", operation).status()));
-  EXPECT_TRUE(absl::IsDataLoss(DecodeRecurrence("daily", recurrence).status()));
 }
 
 TEST(ObjectsTest, RefuseNumbersThatNameNothing) {

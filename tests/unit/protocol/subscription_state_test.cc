@@ -6,17 +6,8 @@
 
 #include "absl/strings/escaping.h"
 
-#include "server/base/hex.h"
-
 namespace duetime::protocol {
 namespace {
-
-// The bytes that the last program with version 2 wrote for SomeState.
-constexpr char kVersion2[] =
-    "02030000000000000007000000000000006f7264657273ff070000000000000062696c6c696e670500000000"
-    "0000000b000000000000000c000000000000000d000000000000000e00000000000000010000000000000002"
-    "0000000000000003000000000000006800000000000000050000000000000006000000000000000500000000"
-    "0000006c6f7374ff070000000000000008000000000000000200000000000000141a99be1c000000";
 
 // Every field has a different value. Some texts are not UTF-8.
 SubscriptionState SomeState() {
@@ -65,29 +56,17 @@ TEST(SubscriptionStateTest, GoesThereAndBack) {
              state);
 }
 
-TEST(SubscriptionStateTest, ReadsOldVersions) {
-  SubscriptionState state = SomeState();
-  std::string bytes = *base::HexToBytes(kVersion2);
-  ExpectSame(DecodeSubscription(SubscriptionObjectName(state.id), bytes), state);
-  // Version 1 does not have the last field.
-  bytes[0] = 1;
-  bytes.resize(bytes.size() - sizeof(uint64_t));
-  state.settings.retention_max_messages = 0;
-  ExpectSame(DecodeSubscription(SubscriptionObjectName(state.id), bytes), state);
-}
-
 TEST(SubscriptionStateTest, RefusesAnInvalidEncoding) {
   const std::string name = SubscriptionObjectName(SomeState().id);
   const std::string bytes = EncodeSubscription(SomeState());
-  const std::string old = *base::HexToBytes(kVersion2);
   const auto refused = [](const std::string& object, const std::string& text) {
     return absl::IsDataLoss(DecodeSubscription(object, text).status());
   };
   EXPECT_TRUE(refused("elsewhere", bytes));
   EXPECT_TRUE(refused("0000000g", bytes));
   for (const std::string& other :
-       {std::string(), std::string("\3"), "\4" + bytes.substr(1), bytes.substr(0, bytes.size() - 1),
-        old + "x", old.substr(0, old.size() - 8), "\1" + old.substr(1)}) {
+       {std::string(), std::string("\3"), "\1" + bytes.substr(1), "\2" + bytes.substr(1),
+        "\4" + bytes.substr(1), bytes.substr(0, bytes.size() - 1)}) {
     EXPECT_TRUE(refused(name, other)) << absl::BytesToHexString(other);
   }
   SubscriptionState state = SomeState();

@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 
 #include "server/api/messages/content_hash.h"
-#include "server/protocol/old_objects.h"
+#include "server/protocol/request_content.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
