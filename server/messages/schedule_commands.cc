@@ -141,10 +141,6 @@ absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindConflict
     absl::Status status = find(IndexKind::kRequest, request);
     if (!status.ok()) return status;
     conflict->repeated = conflict->entry.id != MessageId{};
-    if (!conflict->repeated && request != options.request_id) {
-      auto wait_for = FindOldRequest(now, message, conflict);
-      if (!wait_for.ok() || wait_for->has_value()) return wait_for;
-    }
   }
   if (!conflict->repeated && !options.key.empty()) {
     const auto name = MessageLocks::KeyName(message.topic, options.key);
@@ -162,44 +158,6 @@ absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindConflict
   if (locks_->ChangeInFlight(id)) return MessageLocks::Name(id);
   absl::Status status = finder_->Find(now, id, &conflict->found);
   if (!status.ok()) return status;
-  return std::nullopt;
-}
-
-absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindOldRequest(
-    base::Now now, const NewMessage& message, Conflict* conflict) {
-  const ScheduleOptions& options = *message.options;
-  // A request without a scope holds the lock. Its decision found no older entry of this name.
-  if (locks_->Locked(MessageLocks::RequestName(message.topic, options.request_id))) {
-    return std::nullopt;
-  }
-  auto entry = finder_->FindName(now, message.topic, IndexKind::kRequest, options.request_id);
-  if (!entry.ok()) return entry.status();
-  if (entry->id == MessageId{} || !(entry->content == options.content)) return std::nullopt;
-  FoundMessage found;
-  absl::Status status;
-  if (const MessageLocks::Move* const move = locks_->FindMoveToJoin(entry->id); move != nullptr) {
-    finder_->FindMoved(*move, &found);
-  } else {
-    if (locks_->ChangeInFlight(entry->id)) return MessageLocks::Name(entry->id);
-    status = finder_->Find(now, entry->id, &found);
-  }
-  if (!status.ok()) return status;
-  if (found.kind == FoundMessage::Kind::kUnknown) return std::nullopt;
-  bool same_scope = false;
-  if (found.kind == FoundMessage::Kind::kEnded) {
-    // A tombstone has no ordering key. The content, which is equal, includes the ordering key.
-    same_scope = found.tombstone.key == options.key;
-  } else {
-    storage::MessageRecord record;
-    status = storage::DecodeMessageRecord(found.bytes, &record);
-    if (!status.ok()) return status;
-    same_scope = record.key == options.key &&
-                 (!options.key.empty() || record.ordering_key == options.ordering_key);
-  }
-  if (same_scope) {
-    conflict->entry = *std::move(entry);
-    conflict->repeated = true;
-  }
   return std::nullopt;
 }
 

@@ -79,12 +79,6 @@ class ScheduleCommands {
   // Finds the entry of a name and its message. Returns the name to wait for, if there is one.
   absl::StatusOr<std::optional<MessageLocks::Name>> FindConflict(
       base::Now now, const protocol::NewMessage& message, Conflict* conflict);
-  // Finds the entry of a request that a program of format 5 or older accepted: its name is the
-  // request id alone. Takes the entry only if its message has the scope of this request, so that a
-  // repeat across the upgrade gets the first answer. REQUIRES: the request has a scope beside the
-  // topic, and the name with that scope has no entry.
-  absl::StatusOr<std::optional<MessageLocks::Name>> FindOldRequest(
-      base::Now now, const protocol::NewMessage& message, Conflict* conflict);
   // Sets the answer to a request whose request id is known.
   absl::Status AnswerRepeat(base::Now now, const protocol::NewMessage& message, Conflict* conflict,
                             protocol::AcceptedMessage* answer);

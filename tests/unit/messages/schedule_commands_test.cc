@@ -239,52 +239,6 @@ TEST_F(ScheduleCommandsTest, ARepeatedRequestGetsTheFirstAnswer) {
   EXPECT_NE(Schedule("one", 5'000, options).id, first.id);
 }
 
-// Up to format 5, the name of a request's entry was the request id alone.
-TEST_F(ScheduleCommandsTest, ARepeatAcrossTheUpgradeGetsTheFirstAnswer) {
-  struct Case {
-    std::string key, ordering_key, again_key, again_ordering_key, again_payload;
-    bool repeated;
-  };
-  const Case cases[] = {{"a", "", "a", "", "one", true},  {"", "o", "", "o", "one", true},
-                        {"a", "", "b", "", "one", false}, {"a", "x", "", "x", "one", false},
-                        {"a", "", "a", "", "two", false}, {"", "o", "", "x", "one", false}};
-  for (size_t i = 0; i < 2 * std::size(cases); ++i) {
-    SCOPED_TRACE(i);
-    const Case& one = cases[i / 2];
-    const bool ended = i % 2 == 1;
-    const auto make = [&](const std::string& payload, const std::string& key,
-                          const std::string& ordering_key) {
-      ScheduleOptions options =
-          Keyed(OnConflict::kReplace, key.empty() ? key : absl::StrCat(key, i));
-      options.ordering_key = ordering_key;
-      protocol::NewMessage plain = Message(payload, 5'000, &options);
-      storage::MessageRecord record;
-      EXPECT_TRUE(storage::DecodeMessageRecord(plain.record, &record).ok());
-      record.ordering_key = ordering_key;
-      protocol::NewMessage message = protocol::MakeNewMessage(record, /*slot=*/0);
-      message.options = std::move(plain.options);
-      message.options->content.high = std::hash<std::string>{}(ordering_key);
-      return message;
-    };
-    protocol::NewMessage first = make("one", one.key, one.ordering_key);
-    ScheduleOptions old;
-    old.request_id = absl::StrCat("r", i);
-    old.content = first.options->content;
-    const AcceptedMessage accepted = MessagesFixture::Schedule(std::move(first));
-    index_.PutRequest(now_, kTopic, old, accepted);
-    if (ended) {
-      ASSERT_TRUE(*bulk_.Cancel(now_, accepted.id, false));
-    }
-    Commit();
-    protocol::NewMessage again = make(one.again_payload, one.again_key, one.again_ordering_key);
-    again.options->request_id = old.request_id;
-    const AcceptedMessage answer = MessagesFixture::Schedule(std::move(again));
-    ASSERT_TRUE(answer.status.ok()) << answer.status;
-    EXPECT_EQ(answer.id == accepted.id && answer.outcome == ScheduleOutcome::kCreated,
-              one.repeated);
-  }
-}
-
 TEST_F(ScheduleCommandsTest, ARequestOfAKeyDoesNotWaitForOneOfTheTopicWithItsRequestId) {
   ScheduleOptions options;
   options.request_id = "r";
