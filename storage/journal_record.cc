@@ -18,11 +18,11 @@
 namespace duetime::storage {
 namespace {
 
-// All versions have the fields of version 1. The rows of tombstones of version 2 can hold several
-// messages; the message records of version 3 can count hops. A new format of the values that
-// records carry is a new version, because an older program would apply values that it cannot read.
+// A new format of the values that records carry is a new version, because an older program would
+// apply values that it cannot read. All versions have the same fields.
 constexpr uint8_t kJournalVersion = 3;
-constexpr uint8_t kJournalVersionMin = 1;
+// Versions 1 and 2 carried values of formats before 8.
+constexpr uint8_t kJournalVersionMin = 3;
 // version u8, kind u8, epoch u64, number u64, log u64
 constexpr size_t kJournalHeadBytes = 26;
 constexpr size_t kJournalChecksumBytes = 8;
