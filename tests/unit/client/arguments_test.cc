@@ -11,8 +11,8 @@
 
 #include "client/cli/commands/commands.h"
 #include "client/cpp/convert.h"
+#include "tests/support/proto_text.h"
 #include "tests/unit/client/command_line.h"
-#include "tests/unit/client/proto_text.h"
 
 namespace duetime::cli {
 namespace {

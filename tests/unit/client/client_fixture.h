@@ -9,7 +9,7 @@
 
 #include "client/cpp/client_options.h"
 #include "tests/unit/client/fake_server.h"
-#include "tests/unit/client/proto_text.h"
+#include "tests/support/proto_text.h"
 
 namespace duetime::client {
 

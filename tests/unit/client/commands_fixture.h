@@ -11,7 +11,7 @@
 #include "client/cli/commands/commands.h"
 #include "tests/unit/client/command_line.h"
 #include "tests/unit/client/fake_server.h"
-#include "tests/unit/client/proto_text.h"
+#include "tests/support/proto_text.h"
 
 namespace duetime::cli {
 

@@ -134,15 +134,10 @@ TEST_F(CommandsTest, ListPrintsAPageOrAll) {
   EXPECT_EQ(ReadLines<v1::ListResponse>(page).at(0).next_page_token(), "second");
 }
 
-TEST_F(CommandsTest, GetExplainForecastAndInfo) {
+TEST_F(CommandsTest, AnswersInJson) {
   Answer<v1::GetRequest, v1::GetResponse>("message { id: 'id1' }");
-  Answer<v1::ExplainRequest, v1::ExplainResponse>("summary: 'All is well.'");
   Answer<v1::ForecastRequest, v1::ForecastResponse>("total { messages: 7 }");
   Answer<v1::ServerInfoRequest, v1::ServerInfoResponse>("state: SERVING_STATE_SERVING");
-  EXPECT_THAT(Out("get x"), StartsWith("id            id1\n"));
-  EXPECT_THAT(Out("explain x"), StartsWith("All is well.\n"));
-  EXPECT_THAT(Out("forecast t"), HasSubstr("in all        7 (0 B)\n"));
-  EXPECT_THAT(Out("info"), HasSubstr("state         serving\n"));
   EXPECT_EQ(ReadLines<v1::GetResponse>(Out("get x --json"))[0].message().id(), "id1");
   EXPECT_EQ(ReadLines<v1::ForecastResponse>(Out("forecast --json"))[0].total().messages(), 7);
   EXPECT_EQ(ReadLines<v1::ServerInfoResponse>(Out("info --json"))[0].state(),

@@ -13,7 +13,7 @@
 #include "client/cpp/error.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
-#include "tests/unit/client/proto_text.h"
+#include "tests/support/proto_text.h"
 
 namespace duetime::cli {
 namespace {

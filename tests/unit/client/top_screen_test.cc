@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/client/proto_text.h"
+#include "tests/support/proto_text.h"
 
 namespace duetime::cli {
 namespace {
