@@ -16,21 +16,13 @@ namespace {
 class DeadLettersTest : public SubscriptionFixture {
  protected:
   // Creates a subscription with this limit on attempts.
-  void CreateWithAttempts(const std::string& topic, const std::string& name, int attempts,
-                          const std::string& dead_letter_topic = "") {
-    v1::CreateSubscriptionRequest request = Wish(topic, name);
-    v1::SubscriptionSettings* settings = request.mutable_subscription()->mutable_settings();
-    settings->mutable_retry()->set_max_attempts(attempts);
-    settings->set_dead_letter_topic(dead_letter_topic);
-    const grpc::Status made = Create(request);
+  void CreateWithAttempts(const std::string& topic, const std::string& name, int attempts) {
+    const grpc::Status made =
+        Create(topic, name, absl::StrCat("retry { max_attempts: ", attempts, " }"));
     ASSERT_TRUE(made.ok()) << made.error_message();
   }
   std::vector<v1::Message> Letters(const std::string& topic) {
-    v1::ListRequest request;
-    request.set_topic(topic);
-    v1::ListResponse response;
-    const grpc::Status status = messages_->List(NewContext().get(), request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
+    const auto response = Must(&Messages::List, "topic: '" + topic + "'");
     return {response.messages().begin(), response.messages().end()};
   }
   // Waits until the message has ended, and returns it.
@@ -41,26 +33,17 @@ class DeadLettersTest : public SubscriptionFixture {
     } while (!message.has_end_time() && !::testing::Test::HasFailure());
     return message;
   }
-  static v1::StartBulkRequest Redrive(const std::string& topic, const std::string& id = "") {
-    v1::StartBulkRequest request;
-    request.set_topic(topic);
-    request.set_action(v1::BULK_ACTION_REDRIVE);
-    if (!id.empty()) request.mutable_filter()->set_message_id(id);
-    return request;
-  }
-  v1::Operation AwaitOperation(const v1::StartBulkRequest& request) {
-    v1::StartBulkResponse response;
-    const grpc::Status started = admin_->StartBulk(NewContext().get(), request, &response);
-    EXPECT_TRUE(started.ok()) << started.error_message();
-    v1::GetOperationRequest get;
-    get.set_name(response.operation().name());
-    v1::GetOperationResponse now;
-    *now.mutable_operation() = response.operation();
-    while (now.operation().state() == v1::Operation::STATE_RUNNING &&
-           !::testing::Test::HasFailure()) {
-      EXPECT_TRUE(admin_->GetOperation(NewContext().get(), get, &now).ok());
+  // Sends the dead letters of the topic back, or only those of `filter`, which is in text format.
+  v1::Operation Redrive(const std::string& topic, const std::string& filter = "") {
+    v1::Operation now =
+        Must(&Admin::StartBulk, absl::StrCat("topic: '", topic, "' action: BULK_ACTION_REDRIVE ",
+                                             "filter { ", filter, " }"))
+            .operation();
+    const std::string get = "name: '" + now.name() + "'";
+    while (now.state() == v1::Operation::STATE_RUNNING && !::testing::Test::HasFailure()) {
+      now = Must(&Admin::GetOperation, get).operation();
     }
-    return now.operation();
+    return now;
   }
 };
 
@@ -98,11 +81,9 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(letter.reason_text(), "not ever");
   EXPECT_TRUE(letter.has_first_dispatch_time());
   EXPECT_TRUE(letter.has_accept_time());
-  v1::Subscription found;
-  ASSERT_TRUE(Get("t", "s", &found).ok());
-  EXPECT_EQ(found.counts().dead_lettered(), 1);
+  EXPECT_EQ(Get("t", "s").counts().dead_lettered(), 1);
 
-  const v1::Operation operation = AwaitOperation(Redrive("t.dlq"));
+  const v1::Operation operation = Redrive("t.dlq");
   EXPECT_EQ(operation.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(operation.changed(), 1);
   subscriber.ReadDeliveries(3);
@@ -116,12 +97,8 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(again.ttl().seconds(), 3'600);
   EXPECT_EQ(again.late_policy(), v1::Message::LATE_POLICY_DROP);
   EXPECT_EQ(again.expire_time().seconds(), again.deliver_time().seconds() + 3'600);
-  v1::GetRequest by_key;
-  by_key.mutable_key()->set_topic("t");
-  by_key.mutable_key()->set_key("order-1");
-  v1::GetResponse found_by_key;
-  ASSERT_TRUE(messages_->Get(NewContext().get(), by_key, &found_by_key).ok());
-  EXPECT_EQ(found_by_key.message().id(), again.id());
+  const auto by_key = Must(&Messages::Get, "key { topic: 't' key: 'order-1' }");
+  EXPECT_EQ(by_key.message().id(), again.id());
   EXPECT_TRUE(Letters("t.dlq").empty());
 }
 
@@ -159,47 +136,34 @@ TEST_F(DeadLettersTest, TheFirstRequestOfAStreamMayHaveADeadLetter) {
   EXPECT_EQ(node_->shard_stats()[0].settle_refused, 0u);
 }
 
-// Letters that are made in one step have the same time.
 TEST_F(DeadLettersTest, OneOfThemGoesBackByItsId) {
   shards_ = 2;
   Start();
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("t");
-  constexpr int kLetters = 6;
-  for (int i = 0; i < kLetters; ++i) MustSchedule(NewMessage("t", "x"));
+  constexpr size_t kLetters = 4;
+  for (size_t i = 0; i < kLetters; ++i) MustSchedule(NewMessage("t", "x"));
   subscriber.ReadDeliveries(kLetters);
-  v1::SubscribeRequest give_up;
-  for (const v1::Delivery& delivery : subscriber.deliveries) {
-    test::AddSettlement(delivery.lease_token(), &give_up)->mutable_dead_letter();
-  }
-  ASSERT_TRUE(subscriber.Send(give_up));
+  for (const v1::Delivery& one : subscriber.deliveries)
+    subscriber.DeadLetter(one.lease_token(), "");
   subscriber.ReadSettled(kLetters);
-  std::vector<v1::Message> letters = Letters("t.dlq");
-  ASSERT_EQ(letters.size(), static_cast<size_t>(kLetters));
-  const std::string id = letters[3].id();
-
-  v1::StartBulkRequest request = Redrive("t.dlq", id);
-  request.set_dry_run(true);
-  v1::StartBulkResponse counted;
-  ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &counted).ok());
-  EXPECT_EQ(counted.operation().matched(), 1);
-  EXPECT_EQ(counted.operation().filter().message_id(), id);
-  ASSERT_EQ(counted.operation().sample_size(), 1);
-  EXPECT_EQ(counted.operation().sample(0).id(), id);
-
-  request.set_dry_run(false);
-  request.set_name("back");
-  const v1::Operation done = AwaitOperation(request);
-  EXPECT_EQ(done.matched(), 1);
+  const std::vector<v1::Message> letters = Letters("t.dlq");
+  ASSERT_EQ(letters.size(), kLetters);
+  const std::string filter = "message_id: '" + letters[2].id() + "'";
+  const v1::Operation counted =
+      Must(&Admin::StartBulk,
+           "topic: 't.dlq' action: BULK_ACTION_REDRIVE dry_run: true filter { " + filter + " }")
+          .operation();
+  const v1::Operation done = Redrive("t.dlq", filter);
+  for (const v1::Operation& operation : {counted, done}) {
+    EXPECT_EQ(operation.matched(), 1);
+    EXPECT_EQ(operation.filter().message_id(), letters[2].id());
+  }
+  ASSERT_EQ(counted.sample_size(), 1);
+  EXPECT_EQ(counted.sample(0).id(), letters[2].id());
   EXPECT_EQ(done.changed(), 1);
-  EXPECT_EQ(done.filter().message_id(), id);
-  EXPECT_EQ(MustGetMessage(id).message().state(), v1::Message::STATE_CANCELLED);
-  EXPECT_EQ(Letters("t.dlq").size(), static_cast<size_t>(kLetters - 1));
-
-  v1::StartBulkResponse again;
-  EXPECT_TRUE(admin_->StartBulk(NewContext().get(), request, &again).ok()) << "a repeat";
-  request.mutable_filter()->set_message_id(letters[4].id());
-  EXPECT_EQ(ReasonOf(admin_->StartBulk(NewContext().get(), request, &again)), "OPERATION_EXISTS");
+  EXPECT_EQ(MustGetMessage(letters[2].id()).message().state(), v1::Message::STATE_CANCELLED);
+  EXPECT_EQ(Letters("t.dlq").size(), kLetters - 1);
 }
 
 TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {
@@ -230,43 +194,10 @@ TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {
   EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::REASON_LEASE_LOST);
 }
 
-TEST_F(DeadLettersTest, GoWhereTheSettingsSay) {
-  Start();
-  CreateWithAttempts("t", "own", 1, "lost/own");
-  CreateWithAttempts("t", "topics", 1);
-  v1::UpdateTopicRequest update;
-  update.mutable_topic()->set_name("t");
-  update.mutable_topic()->mutable_settings()->set_dead_letter_topic("lost/topic");
-  update.mutable_update_mask()->add_paths("settings.dead_letter_topic");
-  v1::UpdateTopicResponse updated;
-  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
-  TestSubscriber own(messages_.get());
-  TestSubscriber topics(messages_.get());
-  own.Start("t", 0, "own");
-  topics.Start("t", 0, "topics");
-  MustSchedule(NewMessage("t", "x"));
-  own.ReadDeliveries(1);
-  topics.ReadDeliveries(1);
-  own.Nack(own.deliveries[0].lease_token());
-  own.ReadSettled(1);
-  topics.Nack(topics.deliveries[0].lease_token());
-  topics.ReadSettled(1);
-  TestSubscriber from_own(messages_.get());
-  TestSubscriber from_topic(messages_.get());
-  from_own.Start("lost/own");
-  from_topic.Start("lost/topic");
-  from_own.ReadDeliveries(1);
-  from_topic.ReadDeliveries(1);
-  EXPECT_EQ(from_own.deliveries[0].dead_letter().subscription(), "own");
-  EXPECT_EQ(from_topic.deliveries[0].dead_letter().subscription(), "topics");
-}
-
 TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
   Start();
   v1::ScheduleRequest request = NewMessage("t", "late");
   request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
-  v1::ScheduleResponse response;
-  EXPECT_EQ(ReasonOf(Schedule(request, &response)), "INVALID_LATE_POLICY");
   request.mutable_ttl()->set_nanos(1'000'000);
   request.mutable_deliver_time()->set_seconds(1'000'000'000);
   const std::string id = MustSchedule(request);
@@ -299,14 +230,14 @@ TEST_F(DeadLettersTest, GoBackToTheNameOfTheirTopicAndNeverToItsNumber) {
   clock_.Pass(49 * 3'600'000);
   ASSERT_TRUE(CreateTopic("other").ok());
   ASSERT_EQ(node_->snapshots().Read().FindTopic("other")->id, number);
-  v1::Operation operation = AwaitOperation(Redrive("t.dlq"));
+  const v1::Operation operation = Redrive("t.dlq");
   EXPECT_EQ(operation.changed(), 0);
   EXPECT_EQ(operation.unchanged(), 1);
   EXPECT_EQ(Letters("t.dlq").size(), 1u);
   EXPECT_TRUE(Letters("other").empty());
 
   ASSERT_TRUE(CreateTopic("t").ok());
-  EXPECT_EQ(AwaitOperation(Redrive("t.dlq")).changed(), 1);
+  EXPECT_EQ(Redrive("t.dlq").changed(), 1);
   EXPECT_TRUE(Letters("t.dlq").empty());
   EXPECT_TRUE(Letters("other").empty());
 }
@@ -323,7 +254,7 @@ TEST_F(DeadLettersTest, ReviveTheirTopicWhileItsNameIsThere) {
   subscriber.ReadSettled(1);
   ASSERT_TRUE(DeleteTopic("t").ok());
   clock_.Pass(49 * 3'600'000);
-  EXPECT_EQ(AwaitOperation(Redrive("t.dlq")).changed(), 1);
+  EXPECT_EQ(Redrive("t.dlq").changed(), 1);
   ASSERT_TRUE(CreateTopic("other").ok());
   TestSubscriber again(messages_.get());
   again.Start("t");
@@ -346,10 +277,8 @@ TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
   EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC);
   request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
   request.mutable_ttl()->set_seconds(1);
-  v1::ScheduleResponse response;
-  const grpc::Status late = Schedule(request, &response);
-  EXPECT_EQ(late.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(ReasonOf(late), "NO_DEAD_LETTER_TOPIC");
+  ExpectRefused(Call(&Messages::Schedule, request), grpc::StatusCode::FAILED_PRECONDITION,
+                "NO_DEAD_LETTER_TOPIC", {});
   // The rejection is refused, and the lease goes on.
   subscriber.Ack(token);
   subscriber.ReadSettled(1);

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keys, request ids, reschedule, cancel and explain, through a socket: the answers and the errors.
+// keys.txt has what the modes of on_conflict do.
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
 namespace {
 
-using Metadata = std::map<std::string, std::string>;
+using grpc::StatusCode;
 
 class KeysTest : public ServerTest {
  protected:
@@ -20,27 +24,16 @@ class KeysTest : public ServerTest {
     request.set_key(key);
     return request;
   }
-  v1::ScheduleResponse MustAccept(const v1::ScheduleRequest& request) {
-    v1::ScheduleResponse response;
-    const grpc::Status status = Schedule(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
+  // A target, in text format.
+  static std::string Key(const std::string& key) {
+    return absl::StrCat("key { topic: 'orders' key: '", key, "' } ");
   }
-  v1::CancelResponse Cancel(const std::string& key) {
-    v1::CancelRequest request;
-    request.mutable_key()->set_topic("orders");
-    request.mutable_key()->set_key(key);
-    v1::CancelResponse response;
-    const grpc::Status status = messages_->Cancel(NewContext().get(), request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
+  v1::CancelResponse Cancel(const std::string& key) { return Must(&Messages::Cancel, Key(key)); }
+  v1::Message Get(const std::string& key) {
+    return Must(&Messages::Get, Key(key) + "view: MESSAGE_VIEW_FULL").message();
   }
-  grpc::Status Get(const std::string& key, v1::GetResponse* response) {
-    v1::GetRequest request;
-    request.mutable_key()->set_topic("orders");
-    request.mutable_key()->set_key(key);
-    request.set_view(v1::MESSAGE_VIEW_FULL);
-    return messages_->Get(NewContext().get(), request, response);
+  v1::Message GetById(const std::string& id) {
+    return Must(&Messages::Get, absl::StrCat("message_id: '", id, "'")).message();
   }
   // One request id for many keys and ordering keys: each request makes a message of its own, and a
   // repeat of each finds it, whatever the number of shards.
@@ -53,35 +46,31 @@ class KeysTest : public ServerTest {
       requests.push_back(NewMessage("orders", "p", 100));
       requests.back().set_ordering_key("k" + std::to_string(i));
     }
-    std::map<std::string, size_t> ids;
+    std::map<std::string, std::pair<size_t, v1::Message>> created;
     for (size_t i = 0; i < requests.size(); ++i) {
       requests[i].set_request_id("r");
-      const v1::ScheduleResponse created = MustAccept(requests[i]);
-      EXPECT_EQ(created.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
-      EXPECT_FALSE(created.request_repeated());
-      EXPECT_TRUE(ids.emplace(created.message().id(), i).second) << i;
-      v1::GetRequest get;
-      get.set_message_id(created.message().id());
-      v1::GetResponse got;
-      ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-      EXPECT_EQ(got.message().key(), requests[i].key());
-      EXPECT_EQ(got.message().ordering_key(), requests[i].ordering_key());
+      const auto answer = Must(&Messages::Schedule, requests[i]);
+      EXPECT_EQ(answer.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+      EXPECT_FALSE(answer.request_repeated());
+      const std::string& id = answer.message().id();
+      EXPECT_TRUE(created.try_emplace(id, i, answer.message()).second) << i;
+      const v1::Message got = GetById(id);
+      EXPECT_EQ(got.key(), requests[i].key());
+      EXPECT_EQ(got.ordering_key(), requests[i].ordering_key());
     }
-    for (const auto& [id, i] : ids) {
-      const v1::ScheduleResponse repeat = MustAccept(requests[i]);
+    for (const auto& [id, first] : created) {
+      v1::ScheduleRequest& request = requests[first.first];
+      const auto repeat = Must(&Messages::Schedule, request);
       EXPECT_EQ(repeat.message().id(), id);
+      EXPECT_EQ(repeat.message().accept_time().nanos(), first.second.accept_time().nanos());
       EXPECT_EQ(repeat.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
       EXPECT_TRUE(repeat.request_repeated());
-      requests[i].set_payload("other");
+      request.set_payload("other");
       Metadata expected = {{"topic", "orders"}, {"request_id", "r"}, {"message_id", id}};
-      if (!requests[i].key().empty()) expected["key"] = requests[i].key();
-      if (!requests[i].ordering_key().empty()) {
-        expected["ordering_key"] = requests[i].ordering_key();
-      }
-      v1::ScheduleResponse response;
-      const grpc::Status status = Schedule(requests[i], &response);
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
-      EXPECT_EQ(ReasonOf(status), "REQUEST_ID_REUSED");
+      if (!request.key().empty()) expected["key"] = request.key();
+      if (!request.ordering_key().empty()) expected["ordering_key"] = request.ordering_key();
+      const grpc::Status status = Call(&Messages::Schedule, request);
+      ExpectRefused(status, StatusCode::ALREADY_EXISTS, "REQUEST_ID_REUSED", {});
       EXPECT_EQ(MetadataOf(status), expected);
     }
   }
@@ -92,121 +81,100 @@ TEST_F(KeysTest, AMessageIsFoundByItsKey) {
   Start();
   for (int i = 0; i < 20; ++i) {
     const std::string key = "k" + std::to_string(i);
-    const v1::ScheduleResponse scheduled = MustAccept(Keyed(key, "p" + key, 100));
+    const auto scheduled = Must(&Messages::Schedule, Keyed(key, "p" + key, 100));
     EXPECT_EQ(scheduled.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
     EXPECT_EQ(scheduled.message().key(), key);
-    v1::GetResponse got;
-    ASSERT_TRUE(Get(key, &got).ok());
-    EXPECT_EQ(got.message().id(), scheduled.message().id());
-    EXPECT_EQ(got.message().payload(), "p" + key);
-    EXPECT_EQ(got.message().etag(), scheduled.message().etag());
+    v1::Message got = Get(key);
+    EXPECT_EQ(got.id(), scheduled.message().id());
+    EXPECT_EQ(got.payload(), "p" + key);
+    EXPECT_EQ(got.etag(), scheduled.message().etag());
     EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
     EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
-    ASSERT_TRUE(Get(key, &got).ok());
-    EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
-    EXPECT_TRUE(got.message().has_end_time());
-    EXPECT_EQ(got.message().key(), key);
+    got = Get(key);
+    EXPECT_EQ(got.state(), v1::Message::STATE_CANCELLED);
+    EXPECT_TRUE(got.has_end_time());
+    EXPECT_EQ(got.key(), key);
   }
 }
 
-TEST_F(KeysTest, WhatIsNotThereIsNotFound) {
+TEST_F(KeysTest, ARefusalNamesTheKey) {
   Start();
-  EXPECT_EQ(Cancel("k").outcome(),
-            v1::CancelResponse::OUTCOME_NOT_FOUND);  // nor does its topic exist
-  v1::GetResponse got;
-  grpc::Status status = Get("k", &got);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
-  EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"}, {"key", "k"}}));
-  MustAccept(Keyed("other", "p", 100));
+  const Metadata named = {{"topic", "orders"}, {"key", "k"}};
+  v1::ScheduleRequest replace = Keyed("k", "one", 100);
+  replace.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+  replace.set_only_if_exists(true);
+  ExpectRefused(Call(&Messages::Schedule, replace), StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND",
+                named);
   EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
-  status = Get("k", &got);
-  EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
-  EXPECT_EQ(MetadataOf(status).at("key"), "k");
-}
-
-TEST_F(KeysTest, OtherContentIsRefused) {
-  Start();
-  const v1::ScheduleResponse first = MustAccept(Keyed("k", "one", 100));
-  const v1::ScheduleResponse again = MustAccept(Keyed("k", "one", 100));
+  ExpectRefused(Call(&Messages::Get, Key("k")), StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND", named);
+  MustSchedule(Keyed("other", "p", 100));  // now the topic exists
+  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
+  ExpectRefused(Call(&Messages::Get, Key("k")), StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND",
+                {{"key", "k"}});
+  const auto first = Must(&Messages::Schedule, Keyed("k", "one", 100));
+  const auto again = Must(&Messages::Schedule, Keyed("k", "one", 100));
   EXPECT_EQ(again.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED);
   EXPECT_EQ(again.message().id(), first.message().id());
   EXPECT_EQ(again.message().deliver_time().seconds(), first.message().deliver_time().seconds());
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(Keyed("k", "two", 100), &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(ReasonOf(status), "CONTENT_MISMATCH");
-  EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"},
-                                          {"key", "k"},
-                                          {"message_id", first.message().id()},
-                                          {"state", "STATE_SCHEDULED"}}));
+  const grpc::Status other = Call(&Messages::Schedule, Keyed("k", "two", 100));
+  ExpectRefused(other, StatusCode::ALREADY_EXISTS, "CONTENT_MISMATCH", {});
+  EXPECT_EQ(MetadataOf(other), (Metadata{{"topic", "orders"},
+                                         {"key", "k"},
+                                         {"message_id", first.message().id()},
+                                         {"state", "STATE_SCHEDULED"}}));
 }
 
 // The default of the server, or the setting of the topic.
 TEST_F(KeysTest, OnceIsRefusedWhereEndedMessagesAreForgotten) {
   node_options_.limits.tombstone_retention_ms = 0;
   Start();
-  v1::CreateTopicRequest keeps;
-  keeps.mutable_topic()->set_name("keeps");
-  keeps.mutable_topic()->mutable_settings()->mutable_tombstone_retention()->set_seconds(60);
-  v1::CreateTopicRequest forgets;
-  forgets.mutable_topic()->set_name("forgets");
-  forgets.mutable_topic()->mutable_settings()->mutable_tombstone_retention();
-  for (const v1::CreateTopicRequest& create : {keeps, forgets}) {
-    v1::CreateTopicResponse created;
-    ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), create, &created).ok());
-  }
+  Must(&Admin::CreateTopic,
+       "topic { name: 'keeps' settings { tombstone_retention { seconds: 60 } } }");
+  Must(&Admin::CreateTopic, "topic { name: 'forgets' settings { tombstone_retention { } } }");
   const std::pair<std::string, std::string> cases[] = {
-      {"orders", "INVALID_ON_CONFLICT"}, {"forgets", "INVALID_ON_CONFLICT"}, {"keeps", ""}};
+      {"orders", "INVALID_ON_CONFLICT"}, {"forgets", "INVALID_ON_CONFLICT"}, {"keeps", "OK"}};
   for (const auto& [topic, reason] : cases) {
     SCOPED_TRACE(topic);
     v1::ScheduleRequest request = Keyed("k", "one", 100);
     request.set_topic(topic);
-    v1::ScheduleResponse response;
-    EXPECT_TRUE(Schedule(request, &response).ok());
+    MustSchedule(request);
     request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_ONCE);
-    const grpc::Status status = Schedule(request, &response);
-    EXPECT_EQ(status.ok() ? "" : ReasonOf(status), reason);
+    EXPECT_EQ(Reason(&Messages::Schedule, request), reason);
   }
 }
 
 TEST_F(KeysTest, ReplacesKeepsTheTimeAndPushesBack) {
   Start();
-  const v1::ScheduleResponse first = MustAccept(Keyed("k", "one", 100));
-  v1::ScheduleRequest request = Keyed("k", "two", 200);
-  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
-  v1::ScheduleResponse response = MustAccept(request);
-  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
-  EXPECT_EQ(response.message().id(), first.message().id());
-  EXPECT_NE(response.message().etag(), first.message().etag());
-  EXPECT_EQ(response.old_deliver_time().seconds(), first.message().deliver_time().seconds());
-  const int64_t second = response.message().deliver_time().seconds();
-  EXPECT_GE(second, first.message().deliver_time().seconds() + 100);
-  EXPECT_FALSE(first.message().has_update_time());
+  const v1::Message first = Must(&Messages::Schedule, Keyed("k", "one", 100)).message();
+  EXPECT_FALSE(first.has_update_time());
+  const auto schedule = [this](const std::string& payload, int64_t delay_seconds,
+                               v1::ScheduleRequest::OnConflict mode, int64_t max_wait_s = 0) {
+    v1::ScheduleRequest request = Keyed("k", payload, delay_seconds);
+    request.set_on_conflict(mode);
+    if (max_wait_s > 0) request.mutable_max_wait()->set_seconds(max_wait_s);
+    const auto response = Must(&Messages::Schedule, request);
+    EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
+    return response;
+  };
+  auto response = schedule("two", 200, v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+  EXPECT_EQ(response.message().id(), first.id());
+  EXPECT_NE(response.message().etag(), first.etag());
+  EXPECT_EQ(response.old_deliver_time().seconds(), first.deliver_time().seconds());
   EXPECT_TRUE(response.message().has_update_time());
+  const int64_t second = response.message().deliver_time().seconds();
+  EXPECT_GE(second, first.deliver_time().seconds() + 100);
 
-  request = Keyed("k", "three", 50);
-  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME);
-  response = MustAccept(request);
-  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
+  response = schedule("three", 50, v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME);
   EXPECT_EQ(response.message().deliver_time().seconds(), second);
-
-  request = Keyed("k", "four", 50);
-  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
-  response = MustAccept(request);
+  response = schedule("four", 50, v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
   EXPECT_EQ(response.message().deliver_time().seconds(), second);  // never pulled forward
-  request.mutable_delay()->set_seconds(1'000);
-  request.mutable_max_wait()->set_seconds(300);
-  response = MustAccept(request);
-  EXPECT_EQ(response.message().deliver_time().seconds(),
-            first.message().accept_time().seconds() + 300);
-  v1::GetResponse got;
-  ASSERT_TRUE(Get("k", &got).ok());
-  EXPECT_EQ(got.message().payload(), "four");
-  EXPECT_EQ(got.message().etag(), response.message().etag());
-  EXPECT_TRUE(got.message().has_update_time());
-  EXPECT_EQ(got.message().update_time().seconds(), response.message().update_time().seconds());
-  EXPECT_EQ(got.message().update_time().nanos(), response.message().update_time().nanos());
+  response = schedule("five", 1'000, v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK, 300);
+  EXPECT_EQ(response.message().deliver_time().seconds(), first.accept_time().seconds() + 300);
+  const v1::Message got = Get("k");
+  EXPECT_EQ(got.payload(), "five");
+  EXPECT_EQ(got.etag(), response.message().etag());
+  EXPECT_EQ(got.update_time().seconds(), response.message().update_time().seconds());
+  EXPECT_EQ(got.update_time().nanos(), response.message().update_time().nanos());
 }
 
 TEST_F(KeysTest, AnAnswerShowsTheLocalTimeOnlyIfTheMessageHasIt) {
@@ -214,15 +182,11 @@ TEST_F(KeysTest, AnAnswerShowsTheLocalTimeOnlyIfTheMessageHasIt) {
   v1::ScheduleRequest request = Keyed("k", "p", 100);
   request.mutable_civil_time()->set_local("2034-06-01T09:00");
   request.mutable_civil_time()->set_time_zone("Europe/Berlin");
-  EXPECT_TRUE(MustAccept(request).message().has_civil_time());
-  EXPECT_TRUE(MustAccept(request).message().has_civil_time());
-  v1::RescheduleRequest move;
-  move.mutable_key()->set_topic("orders");
-  move.mutable_key()->set_key("k");
-  move.mutable_delay()->set_seconds(500);
-  v1::RescheduleResponse moved;
-  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), move, &moved).ok());
-  const v1::ScheduleResponse unchanged = MustAccept(request);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Must(&Messages::Schedule, request).message().has_civil_time());
+  }
+  const auto moved = Must(&Messages::Reschedule, Key("k") + "delay { seconds: 500 }");
+  const auto unchanged = Must(&Messages::Schedule, request);
   EXPECT_EQ(unchanged.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED);
   EXPECT_EQ(unchanged.message().deliver_time().seconds(), moved.message().deliver_time().seconds());
   EXPECT_FALSE(unchanged.message().has_civil_time());
@@ -232,42 +196,9 @@ TEST_F(KeysTest, AnAnswerShowsTheLocalTimeOnlyIfTheMessageHasIt) {
   request.mutable_max_wait()->set_seconds(300);
   request.set_request_id("r");
   request.set_payload("other");
-  EXPECT_FALSE(MustAccept(request).message().has_civil_time());
-  EXPECT_FALSE(MustAccept(request).message().has_civil_time());
-}
-
-TEST_F(KeysTest, OnlyIfExists) {
-  Start();
-  v1::ScheduleRequest request = Keyed("k", "one", 100);
-  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
-  request.set_only_if_exists(true);
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
-  EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"}, {"key", "k"}}));
-  MustAccept(Keyed("k", "one", 50));
-  EXPECT_EQ(MustAccept(request).outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
-}
-
-TEST_F(KeysTest, ARequestIdIsAnsweredTheSameTwice) {
-  shards_ = 4;
-  Start();
-  v1::ScheduleRequest request = NewMessage("orders", "p", 100);
-  request.set_request_id("r-1");
-  const v1::ScheduleResponse first = MustAccept(request);
-  const v1::ScheduleResponse again = MustAccept(request);
-  EXPECT_EQ(again.message().id(), first.message().id());
-  EXPECT_EQ(again.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
-  EXPECT_EQ(again.message().accept_time().nanos(), first.message().accept_time().nanos());
-  request.set_payload("other");
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(ReasonOf(status), "REQUEST_ID_REUSED");
-  EXPECT_EQ(
-      MetadataOf(status),
-      (Metadata{{"topic", "orders"}, {"request_id", "r-1"}, {"message_id", first.message().id()}}));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(Must(&Messages::Schedule, request).message().has_civil_time());
+  }
 }
 
 TEST_F(KeysTest, ARequestIdCountsForOneKeyWithOneShard) { ReuseARequestId(1); }
@@ -277,30 +208,23 @@ TEST_F(KeysTest, ValidateOnlyChangesNothing) {
   Start();
   v1::ScheduleRequest request = Keyed("k", "one", 100);
   request.set_validate_only(true);
-  const v1::ScheduleResponse response = MustAccept(request);
+  const auto response = Must(&Messages::Schedule, request);
   EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(response.message().id(), "");
   EXPECT_EQ(response.message().state(), v1::Message::STATE_SCHEDULED);
-  v1::GetResponse got;
-  EXPECT_EQ(ReasonOf(Get("k", &got)), "MESSAGE_NOT_FOUND");
+  EXPECT_EQ(Reason(&Messages::Get, Key("k")), "MESSAGE_NOT_FOUND");
 }
 
 TEST_F(KeysTest, EverythingThatWasAskedForIsToldAgain) {
   Start();
-  v1::ScheduleRequest request = NewMessage("orders", "p");
-  request.mutable_civil_time()->set_local("2034-06-01T09:00");
-  request.mutable_civil_time()->set_time_zone("Europe/Berlin");
-  (*request.mutable_labels())["customer"] = "7";
-  request.set_ordering_key("o");
-  request.mutable_ttl()->set_seconds(60);
-  request.set_late_policy(v1::Message::LATE_POLICY_DROP);
-  request.mutable_spread()->set_seconds(30);
-  const v1::ScheduleResponse scheduled = MustAccept(request);
-  v1::GetRequest get;
-  get.set_message_id(scheduled.message().id());
-  v1::GetResponse got;
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  for (const v1::Message* message : {&scheduled.message(), &got.message()}) {
+  const v1::Message scheduled =
+      Must(&Messages::Schedule,
+           "topic: 'orders' civil_time { local: '2034-06-01T09:00' time_zone: 'Europe/Berlin' }"
+           "labels { key: 'customer' value: '7' } ordering_key: 'o' ttl { seconds: 60 }"
+           "late_policy: LATE_POLICY_DROP spread { seconds: 30 }")
+          .message();
+  const v1::Message got = GetById(scheduled.id());
+  for (const v1::Message* message : {&scheduled, &got}) {
     EXPECT_EQ(message->civil_time().local(), "2034-06-01T09:00");
     EXPECT_EQ(message->civil_time().time_zone(), "Europe/Berlin");
     EXPECT_EQ(message->labels().at("customer"), "7");
@@ -311,33 +235,22 @@ TEST_F(KeysTest, EverythingThatWasAskedForIsToldAgain) {
     EXPECT_EQ(message->expire_time().seconds(), message->deliver_time().seconds() + 60);
   }
   // 07:00 UTC, and up to half a minute more.
-  EXPECT_GE(scheduled.message().deliver_time().seconds(), 2'032'758'000);
-  EXPECT_LE(scheduled.message().deliver_time().seconds(), 2'032'758'030);
-  EXPECT_EQ(scheduled.message().deliver_time().nanos(), got.message().deliver_time().nanos());
-}
-
-TEST_F(KeysTest, DropNeedsATimeToLive) {
-  Start();
-  v1::ScheduleRequest request = NewMessage("orders", "p", 10);
-  request.set_late_policy(v1::Message::LATE_POLICY_DROP);
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(request, &response);
-  EXPECT_EQ(ReasonOf(status), "INVALID_LATE_POLICY");
-  EXPECT_EQ(MetadataOf(status).at("field"), "late_policy");
+  EXPECT_GE(scheduled.deliver_time().seconds(), 2'032'758'000);
+  EXPECT_LE(scheduled.deliver_time().seconds(), 2'032'758'030);
+  EXPECT_EQ(scheduled.deliver_time().nanos(), got.deliver_time().nanos());
 }
 
 TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
   shards_ = 4;
   Start();
-  MustAccept(Keyed("k7", "other", 100));
+  MustSchedule(Keyed("k7", "other", 100));
   v1::ScheduleBatchRequest request;
   for (int i = 0; i < 100; ++i) {
     *request.add_messages() =
         i % 3 == 0 ? NewMessage("orders", "plain", 50) : Keyed("k" + std::to_string(i), "p", 50);
   }
   request.mutable_messages(50)->set_topic("not a topic");
-  v1::ScheduleBatchResponse response;
-  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), request, &response).ok());
+  const auto response = Must(&Messages::ScheduleBatch, request);
   ASSERT_EQ(response.results_size(), 100);
   for (int i = 0; i < 100; ++i) {
     const v1::ScheduleResult& result = response.results(i);
@@ -353,13 +266,11 @@ TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
 
   v1::CancelBatchRequest cancels;
   for (int i = 0; i < 100; ++i) {
-    cancels.add_cancels()->mutable_key()->set_topic("orders");
-    cancels.mutable_cancels(i)->mutable_key()->set_key("k" + std::to_string(i));
+    *cancels.add_cancels() = ParseProto<v1::CancelRequest>(Key("k" + std::to_string(i)));
   }
   cancels.mutable_cancels(4)->set_message_id("nonsense");
   cancels.mutable_cancels(5)->mutable_key()->set_topic("nowhere");
-  v1::CancelBatchResponse cancelled;
-  ASSERT_TRUE(messages_->CancelBatch(NewContext().get(), cancels, &cancelled).ok());
+  const auto cancelled = Must(&Messages::CancelBatch, cancels);
   ASSERT_EQ(cancelled.results_size(), 100);
   for (int i = 0; i < 100; ++i) {
     const v1::CancelResult& result = cancelled.results(i);
@@ -375,22 +286,7 @@ TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
       EXPECT_EQ(result.cancel().message_id(), response.results(i).message().id());
     }
   }
-  cancels.Clear();
-  ASSERT_TRUE(messages_->CancelBatch(NewContext().get(), cancels, &cancelled).ok());
-  EXPECT_EQ(cancelled.results_size(), 0);
-}
-
-TEST_F(KeysTest, ACancelBatchHasLimits) {
-  api::ServerOptions options = DefaultOptions();
-  options.limits.batch_messages_max = 2;
-  Start(options);
-  v1::CancelBatchRequest request;
-  for (int i = 0; i < 3; ++i) request.add_cancels()->set_message_id("x");
-  v1::CancelBatchResponse response;
-  const grpc::Status status = messages_->CancelBatch(NewContext().get(), request, &response);
-  EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
-  EXPECT_EQ(InfoOf(status).metadata().at("field"), "cancels");
-  EXPECT_EQ(MetadataOf(status).at("limit"), "2");
+  EXPECT_EQ(Must(&Messages::CancelBatch, "").results_size(), 0);
 }
 
 TEST_F(KeysTest, ABatchThatIsTooLargeLearnsItsLimitUnlessItIsFarTooLarge) {
@@ -402,8 +298,7 @@ TEST_F(KeysTest, ABatchThatIsTooLargeLearnsItsLimitUnlessItIsFarTooLarge) {
     for (int i = 0; i < half_mebibytes; ++i) {
       *request.add_messages() = NewMessage("orders", std::string(512 << 10, 'p'), 100);
     }
-    v1::ScheduleBatchResponse response;
-    const grpc::Status status = messages_->ScheduleBatch(NewContext().get(), request, &response);
+    const grpc::Status status = Call(&Messages::ScheduleBatch, request);
     if (status.ok()) return std::string("OK");
     if (InfoOf(status).reason() != "BATCH_TOO_LARGE") return std::string("refused");
     EXPECT_EQ(MetadataOf(status).at("limit"), std::to_string(2 << 20));
@@ -419,73 +314,47 @@ TEST_F(KeysTest, ABatchThatIsTooLargeLearnsItsLimitUnlessItIsFarTooLarge) {
 TEST_F(KeysTest, Reschedules) {
   shards_ = 2;
   Start();
-  const v1::ScheduleResponse first = MustAccept(Keyed("k", "p", 100));
-  v1::RescheduleRequest request;
-  request.mutable_key()->set_topic("orders");
-  request.mutable_key()->set_key("k");
-  request.mutable_delay()->set_seconds(500);
-  request.set_etag(first.message().etag());
-  v1::RescheduleResponse response;
-  grpc::Status status = messages_->Reschedule(NewContext().get(), request, &response);
-  ASSERT_TRUE(status.ok()) << status.error_message();
+  const v1::Message first = Must(&Messages::Schedule, Keyed("k", "p", 100)).message();
+  const std::string move = Key("k") + "delay { seconds: 500 } ";
+  const std::string etag = absl::StrCat("etag: '", first.etag(), "'");
+  auto response = Must(&Messages::Reschedule, move + etag);
   EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_RESCHEDULED);
-  EXPECT_EQ(response.message_id(), first.message().id());
-  EXPECT_EQ(response.message().id(), first.message().id());
+  EXPECT_EQ(response.message_id(), first.id());
+  EXPECT_EQ(response.message().id(), first.id());
   EXPECT_EQ(response.message().key(), "k");
   EXPECT_EQ(response.message().payload_bytes(), 1);
-  EXPECT_EQ(response.old_deliver_time().seconds(), first.message().deliver_time().seconds());
-  EXPECT_GE(response.message().deliver_time().seconds(),
-            first.message().deliver_time().seconds() + 400);
+  EXPECT_EQ(response.old_deliver_time().seconds(), first.deliver_time().seconds());
+  EXPECT_GE(response.message().deliver_time().seconds(), first.deliver_time().seconds() + 400);
 
-  status = messages_->Reschedule(NewContext().get(), request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_EQ(ReasonOf(status), "ETAG_MISMATCH");
-  v1::GetResponse got;
-  ASSERT_TRUE(Get("k", &got).ok());
-  EXPECT_EQ(MetadataOf(status).at("etag"), got.message().etag());
-  EXPECT_EQ(MetadataOf(status).at("message_id"), first.message().id());
-
+  ExpectRefused(Call(&Messages::Reschedule, move + etag), StatusCode::ABORTED, "ETAG_MISMATCH",
+                {{"etag", Get("k").etag()}, {"message_id", first.id()}});
   EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
-  request.clear_etag();
-  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), request, &response).ok());
+  response = Must(&Messages::Reschedule, move);
   EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_ALREADY_CANCELLED);
   EXPECT_TRUE(response.has_end_time());
-  request.mutable_key()->set_topic("nowhere");
-  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), request, &response).ok());
+  response = Must(&Messages::Reschedule, move + "key { topic: 'nowhere' }");
   EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_NOT_FOUND);
-  request.mutable_civil_time()->set_local("never");
-  EXPECT_EQ(ReasonOf(messages_->Reschedule(NewContext().get(), request, &response)),
-            "INVALID_CIVIL_TIME");
 }
 
 TEST_F(KeysTest, Explains) {
   Start();
-  const v1::ScheduleResponse due = MustAccept(Keyed("due", "p", 0));
-  const v1::ScheduleResponse later = MustAccept(Keyed("later", "p", 100));
-  v1::ExplainRequest request;
-  request.mutable_key()->set_topic("orders");
-  request.mutable_key()->set_key("later");
-  v1::ExplainResponse response;
-  ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
-  EXPECT_EQ(response.message().id(), later.message().id());
-  EXPECT_EQ(response.timeline().due_time().seconds(), later.message().deliver_time().seconds());
+  MustSchedule(Keyed("due", "p", 0));
+  const v1::Message later = Must(&Messages::Schedule, Keyed("later", "p", 100)).message();
+  const auto explain = [this](const std::string& key, const std::string& summary) {
+    const auto response = Must(&Messages::Explain, Key(key));
+    EXPECT_NE(response.summary().find(summary), std::string::npos) << response.summary();
+    return response;
+  };
+  auto response = explain("later", "due in");
+  EXPECT_EQ(response.message().id(), later.id());
+  EXPECT_EQ(response.timeline().due_time().seconds(), later.deliver_time().seconds());
   EXPECT_EQ(response.lateness().total().seconds(), 0);
-  EXPECT_NE(response.summary().find("due in"), std::string::npos) << response.summary();
-  request.set_message_id(due.message().id());
-  ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
+  response = explain("due", "there is no subscriber");
   EXPECT_EQ(response.message().state(), v1::Message::STATE_DUE);
   EXPECT_EQ(response.timeline().subscribers(), 0);
-  EXPECT_NE(response.summary().find("there is no subscriber"), std::string::npos)
-      << response.summary();
   EXPECT_EQ(Cancel("due").outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
-  ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
-  EXPECT_TRUE(response.timeline().has_end_time());
-  EXPECT_NE(response.summary().find("cancelled"), std::string::npos) << response.summary();
-  request.mutable_key()->set_topic("nowhere");
-  request.mutable_key()->set_key("k");
-  EXPECT_EQ(ReasonOf(messages_->Explain(NewContext().get(), request, &response)),
-            "MESSAGE_NOT_FOUND");
-  EXPECT_EQ(ReasonOf(messages_->Explain(NewContext().get(), {}, &response)), "TARGET_MISSING");
+  EXPECT_TRUE(explain("due", "cancelled").timeline().has_end_time());
+  EXPECT_EQ(Reason(&Messages::Explain, "key { topic: 'nowhere' key: 'k' }"), "MESSAGE_NOT_FOUND");
 }
 
 }  // namespace

@@ -31,11 +31,7 @@ class LimitsTest : public SubscriptionFixture {
   // What ended counts for the safety of a repeat as long as request_retention.
   LimitsTest() { node_options_.limits.request_retention_ms = 0; }
 
-  v1::Counts Counts() {
-    v1::ServerInfoResponse info;
-    EXPECT_TRUE(admin_->ServerInfo(NewContext().get(), {}, &info).ok());
-    return info.counts();
-  }
+  v1::Counts Counts() { return Must(&Admin::ServerInfo, "").counts(); }
   // Repeats `done` until it is true, within the deadline of a test.
   template <typename Done>
   static void Await(Done done) {
@@ -48,66 +44,39 @@ class LimitsTest : public SubscriptionFixture {
     EXPECT_TRUE(is);
   }
   std::string Refusal(const v1::ScheduleRequest& request) {
-    v1::ScheduleResponse response;
-    const grpc::Status status = Schedule(request, &response);
+    const grpc::Status status = Call(&Messages::Schedule, request);
     return status.ok() ? "" : absl::StrCat(ReasonOf(status), ": ", status.error_message());
   }
-  void Cancel(const std::string& id) {
-    v1::CancelRequest request;
-    request.set_message_id(id);
-    v1::CancelResponse response;
-    ASSERT_TRUE(messages_->Cancel(NewContext().get(), request, &response).ok());
-  }
+  void Cancel(const std::string& id) { Must(&Messages::Cancel, "message_id: '" + id + "'"); }
   grpc::Status NewRecurrence(const std::string& name, bool once, const std::string& payload = "p",
                              bool validate_only = false) {
-    v1::CreateRecurrenceRequest request;
-    request.set_validate_only(validate_only);
-    v1::Recurrence* const wish = request.mutable_recurrence();
-    wish->set_name(name);
-    wish->set_topic("t");
-    wish->mutable_template_()->set_payload(payload);
-    wish->mutable_schedule()->mutable_interval()->set_seconds(3'600);
-    wish->mutable_schedule()->set_max_count(once ? 1 : 0);
-    v1::CreateRecurrenceResponse response;
-    return messages_->CreateRecurrence(NewContext().get(), request, &response);
+    return Call(&Messages::CreateRecurrence,
+                absl::StrCat("recurrence { name: '", name, "' topic: 't' template { payload: '",
+                             payload, "' } schedule { interval { seconds: 3600 } max_count: ",
+                             once ? 1 : 0, " } } validate_only: ", validate_only ? 1 : 0));
   }
   void Complete(const std::string& name, const std::string& payload = "p") {
     const grpc::Status status = NewRecurrence(name, /*once=*/true, payload);
     ASSERT_TRUE(status.ok()) << status.error_message();
-    v1::GetRecurrenceRequest get;
-    get.set_name(name);
     v1::GetRecurrenceResponse got;
     Await([&] {
-      return messages_->GetRecurrence(NewContext().get(), get, &got).ok() &&
+      return Call(&Messages::GetRecurrence, "name: '" + name + "'", &got).ok() &&
              got.recurrence().state() == v1::Recurrence::STATE_COMPLETED;
     });
   }
   bool Known(const std::string& recurrence) {
-    v1::GetRecurrenceRequest get;
-    get.set_name(recurrence);
-    v1::GetRecurrenceResponse got;
-    return messages_->GetRecurrence(NewContext().get(), get, &got).ok();
+    return Call(&Messages::GetRecurrence, "name: '" + recurrence + "'").ok();
   }
   void DeleteRecurrence(const std::string& name) {
-    v1::DeleteRecurrenceRequest request;
-    request.set_name(name);
-    v1::DeleteRecurrenceResponse response;
-    ASSERT_TRUE(messages_->DeleteRecurrence(NewContext().get(), request, &response).ok());
+    Must(&Messages::DeleteRecurrence, "name: '" + name + "'");
   }
   grpc::Status StartOperation(const std::string& name) {
-    v1::StartBulkRequest request;
-    request.set_topic("t");
-    request.set_name(name);
-    request.set_action(v1::BULK_ACTION_CANCEL);
-    v1::StartBulkResponse response;
-    return admin_->StartBulk(NewContext().get(), request, &response);
+    return Call(&Admin::StartBulk, "topic: 't' action: BULK_ACTION_CANCEL name: '" + name + "'");
   }
   void AwaitOperation(const std::string& name) {
-    v1::GetOperationRequest get;
-    get.set_name(name);
     v1::GetOperationResponse got;
     Await([&] {
-      return admin_->GetOperation(NewContext().get(), get, &got).ok() &&
+      return Call(&Admin::GetOperation, "name: '" + name + "'", &got).ok() &&
              got.operation().state() == v1::Operation::STATE_DONE;
     });
   }
@@ -162,9 +131,7 @@ class LimitsTest : public SubscriptionFixture {
   void PendingMessages() {
     node_options_.limits.scheduler.low_watermark_period_ms = 10;
     Start();
-    v1::TopicSettings settings;
-    settings.set_max_pending(3);
-    ASSERT_TRUE(CreateTopic("t", settings).ok());
+    ASSERT_TRUE(CreateTopic("t", "max_pending: 3").ok());
     for (int i = 0; i < 5; ++i) Cancel(MustSchedule(NewMessage("t", "cancelled", 1'000)));
     v1::ScheduleRequest expires = NewMessage("t", "expired");
     expires.mutable_ttl()->set_nanos(1'000'000);
@@ -178,18 +145,11 @@ class LimitsTest : public SubscriptionFixture {
       });
     }
     EXPECT_THAT(Refusal(NewMessage("t", "live", 1'000)), StartsWith("TOPIC_FULL"));
-    v1::GetTopicRequest get;
-    get.set_name("t");
-    v1::GetTopicResponse got;
-    ASSERT_TRUE(admin_->GetTopic(NewContext().get(), get, &got).ok());
-    EXPECT_EQ(got.topic().counts().pending(), 3);
+    EXPECT_EQ(Must(&Admin::GetTopic, "name: 't'").topic().counts().pending(), 3);
   }
   void MessagesOfAMinute() {
     Start();
-    v1::TopicSettings settings;
-    settings.mutable_minute_limit()->set_messages(3);
-    settings.mutable_minute_limit()->set_policy(v1::MinuteLimit::POLICY_REFUSE);
-    ASSERT_TRUE(CreateTopic("t", settings).ok());
+    ASSERT_TRUE(CreateTopic("t", "minute_limit { messages: 3 policy: POLICY_REFUSE }").ok());
     v1::ScheduleRequest request = NewMessage("t", "p");
     request.mutable_deliver_time()->set_seconds(
         static_cast<int64_t>(clock_.Read().wall_ms / 60'000 + 10) * 60);
@@ -245,19 +205,12 @@ class LimitsTest : public SubscriptionFixture {
       TestSubscriber subscriber(messages_.get());
       subscriber.Start("t");
       EXPECT_EQ(Counts().streams(), 1);
-      v1::PullRequest pull;
-      pull.set_topic("t");
-      v1::PullResponse pulled;
-      EXPECT_EQ(ReasonOf(messages_->Pull(NewContext().get(), pull, &pulled)), "STREAM_LIMIT");
+      EXPECT_EQ(Reason(&Messages::Pull, "topic: 't'"), "STREAM_LIMIT");
       cancelled ? subscriber.Cancel() : subscriber.HalfClose();
       subscriber.Finish();
     }
     Await([this] { return Counts().streams() == 0; });
-    v1::PullRequest pull;
-    pull.set_topic("t");
-    v1::PullResponse pulled;
-    EXPECT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
-    EXPECT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
+    for (int i = 0; i < 2; ++i) Must(&Messages::Pull, "topic: 't'");
     const auto scheduled = [this](bool wait) {
       const auto context = NewContext();
       const auto stream = messages_->ScheduleStream(context.get());
@@ -314,10 +267,7 @@ class LimitsTest : public SubscriptionFixture {
     Start(options);
     const std::string id = MustSchedule(NewMessage("t", std::string(700'000, 'x'), 1'000));
     for (int i = 0; i < 5; ++i) {
-      v1::ListRequest list;
-      list.set_topic("t");
-      v1::ListResponse listed;
-      EXPECT_TRUE(messages_->List(NewContext().get(), list, &listed).ok());
+      Must(&Messages::List, "topic: 't'");
       v1::GetRequest get;
       get.set_message_id(id);
       v1::GetResponse got;

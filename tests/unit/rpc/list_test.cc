@@ -3,6 +3,7 @@
 // List and Forecast, through a socket.
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/rpc/server_fixture.h"
@@ -15,9 +16,7 @@ class ListTest : public ServerTest {
   std::vector<v1::Message> ListAll(v1::ListRequest request) {
     std::vector<v1::Message> messages;
     for (int pages = 0; pages < 1'000; ++pages) {
-      v1::ListResponse response;
-      const grpc::Status status = messages_->List(NewContext().get(), request, &response);
-      EXPECT_TRUE(status.ok()) << status.error_message();
+      const auto response = Must(&Messages::List, request);
       messages.insert(messages.end(), response.messages().begin(), response.messages().end());
       if (response.next_page_token().empty()) return messages;
       request.set_page_token(response.next_page_token());
@@ -81,9 +80,7 @@ TEST_F(ListTest, TheFullViewHasPayloadsAndBoundsThePage) {
     request.set_topic("orders");
     request.set_key_prefix(prefix);
     request.set_view(v1::MESSAGE_VIEW_FULL);
-    v1::ListResponse page;
-    ASSERT_TRUE(messages_->List(NewContext().get(), request, &page).ok());
-    EXPECT_EQ(page.messages_size(), 2);
+    EXPECT_EQ(Must(&Messages::List, request).messages_size(), 2);
     const std::vector<v1::Message> all = ListAll(request);
     ASSERT_EQ(all.size(), 12u);
     for (size_t i = 0; i < all.size(); ++i) {
@@ -99,28 +96,22 @@ TEST_F(ListTest, SaysHowMessagesStand) {
   MustSchedule(NewMessage("orders", "due", 0));
   MustSchedule(NewMessage("orders", "later", 100));
   const std::string gone = MustSchedule(NewMessage("orders", "gone", 100));
-  v1::CancelRequest cancel;
-  cancel.set_message_id(gone);
-  v1::CancelResponse cancelled;
-  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  v1::ListRequest request;
-  request.set_topic("orders");
-  std::vector<v1::Message> found = ListAll(request);
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].state(), v1::Message::STATE_DUE);
-  EXPECT_EQ(found[1].state(), v1::Message::STATE_SCHEDULED);
-  request.add_states(v1::Message::STATE_DUE);
-  found = ListAll(request);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].state(), v1::Message::STATE_DUE);
-  request.clear_states();
-  request.add_states(v1::Message::STATE_IN_FLIGHT);
-  EXPECT_TRUE(ListAll(request).empty());
-  request.clear_states();
-  request.add_states(v1::Message::STATE_SCHEDULED);
-  found = ListAll(request);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].state(), v1::Message::STATE_SCHEDULED);
+  Must(&Messages::Cancel, "message_id: '" + gone + "'");
+  using States = std::vector<v1::Message::State>;
+  const States both = {v1::Message::STATE_DUE, v1::Message::STATE_SCHEDULED};
+  const std::pair<States, States> cases[] = {
+      {{}, both},
+      {{v1::Message::STATE_DUE}, {v1::Message::STATE_DUE}},
+      {{v1::Message::STATE_IN_FLIGHT}, {}},
+      {{v1::Message::STATE_SCHEDULED}, {v1::Message::STATE_SCHEDULED}}};
+  for (const auto& [asked, expected] : cases) {
+    v1::ListRequest request;
+    request.set_topic("orders");
+    for (const v1::Message::State state : asked) request.add_states(state);
+    States found;
+    for (const v1::Message& message : ListAll(request)) found.push_back(message.state());
+    EXPECT_EQ(found, expected) << request.ShortDebugString();
+  }
 }
 
 TEST_F(ListTest, FindsMessagesThatMoved) {
@@ -128,11 +119,8 @@ TEST_F(ListTest, FindsMessagesThatMoved) {
   v1::ScheduleRequest schedule = NewMessage("orders", "p", 100);
   schedule.set_key("k");
   const std::string id = MustSchedule(schedule);
-  v1::RescheduleRequest move;
-  move.set_message_id(id);
-  move.mutable_delay()->set_seconds(5'000);
-  v1::RescheduleResponse moved;
-  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), move, &moved).ok());
+  const auto moved =
+      Must(&Messages::Reschedule, "message_id: '" + id + "' delay { seconds: 5000 }");
   v1::ListRequest request;
   request.set_topic("orders");
   for (const char* prefix : {"", "k"}) {
@@ -146,32 +134,20 @@ TEST_F(ListTest, FindsMessagesThatMoved) {
 
 TEST_F(ListTest, RefusesATopicThatIsNotThere) {
   Start();
-  v1::ListRequest request;
-  v1::ListResponse response;
-  request.set_topic("nowhere");
-  const grpc::Status status = messages_->List(NewContext().get(), request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(ReasonOf(status), "TOPIC_NOT_FOUND");
-  EXPECT_EQ(MetadataOf(status).at("topic"), "nowhere");
-  v1::ForecastRequest forecast;
-  v1::ForecastResponse forecasted;
-  forecast.set_topic("nowhere");
-  EXPECT_EQ(ReasonOf(admin_->Forecast(NewContext().get(), forecast, &forecasted)),
-            "TOPIC_NOT_FOUND");
+  for (const grpc::Status& status :
+       {Call(&Messages::List, "topic: 'nowhere'"), Call(&Admin::Forecast, "topic: 'nowhere'")}) {
+    ExpectRefused(status, grpc::StatusCode::NOT_FOUND, "TOPIC_NOT_FOUND", {{"topic", "nowhere"}});
+  }
 }
 
 TEST_F(ListTest, AFailedReadSaysSo) {
   Start();
   MustSchedule(NewMessage("orders", "p", 100));
-  v1::ListRequest request;
-  request.set_topic("orders");
-  v1::ListResponse response;
   store().FailReads(absl::DataLossError("damaged"));
-  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)), "CHECKSUM_MISMATCH");
-  v1::ForecastResponse forecasted;
-  EXPECT_EQ(ReasonOf(admin_->Forecast(NewContext().get(), {}, &forecasted)), "CHECKSUM_MISMATCH");
+  EXPECT_EQ(Reason(&Messages::List, "topic: 'orders'"), "CHECKSUM_MISMATCH");
+  EXPECT_EQ(Reason(&Admin::Forecast, ""), "CHECKSUM_MISMATCH");
   store().FailReads(absl::InternalError("disk"));
-  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(&Messages::List, "topic: 'orders'"), "STORAGE_FAILED");
   store().FailReads(absl::OkStatus());
 }
 
@@ -182,20 +158,17 @@ TEST_F(ListTest, ForecastsWhatIsToCome) {
   for (int i = 0; i < 10; ++i) MustSchedule(NewMessage("a", "p", 2 * hour));
   MustSchedule(NewMessage("b", "p", 200 * 24 * hour));
   MustSchedule(NewMessage("b", "p", 0));
-  v1::ForecastRequest request;
-  request.set_topic("a");
-  v1::ForecastResponse response;
-  ASSERT_TRUE(admin_->Forecast(NewContext().get(), request, &response).ok());
+  auto response = Must(&Admin::Forecast, "topic: 'a'");
   ASSERT_EQ(response.buckets_size(), 1);
   EXPECT_EQ(response.buckets(0).count().messages(), 10);
   EXPECT_GT(response.buckets(0).count().bytes(), 10);
   EXPECT_EQ(response.buckets(0).start_time().seconds() % hour, 0);
   EXPECT_EQ(response.total().messages(), 10);
-  request.clear_topic();
+  v1::ForecastRequest request;
   request.set_bucket(v1::ForecastRequest::BUCKET_DAY);
   request.mutable_start_time()->set_seconds(static_cast<int64_t>(clock_.Read().wall_ms / 1000) +
                                             24 * hour);
-  ASSERT_TRUE(admin_->Forecast(NewContext().get(), request, &response).ok());
+  response = Must(&Admin::Forecast, request);
   EXPECT_EQ(response.total().messages(), 12);
   EXPECT_EQ(response.later().messages(), 1);
   int64_t sum = response.overdue().messages() + response.later().messages();

@@ -21,20 +21,19 @@ class PullTest : public SubscriptionFixture {
     if (wait_s > 0) request.mutable_wait()->set_seconds(wait_s);
     return request;
   }
-  grpc::Status Pull(const v1::PullRequest& request, v1::PullResponse* response) {
-    return messages_->Pull(NewContext().get(), request, response);
-  }
   std::vector<v1::Delivery> MustPull(const v1::PullRequest& request) {
-    v1::PullResponse response;
-    const grpc::Status status = Pull(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
+    const auto response = Must(&Messages::Pull, request);
     return {response.deliveries().begin(), response.deliveries().end()};
   }
   v1::SettleResponse MustSettle(const v1::SettleRequest& request) {
-    v1::SettleResponse response;
-    const grpc::Status status = messages_->Settle(NewContext().get(), request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
+    return Must(&Messages::Settle, request);
+  }
+  // Waits until a client of the default subscription waits.
+  void AwaitStream(const std::string& topic) {
+    v1::GetSubscriptionResponse found;
+    do {
+      Call(&Admin::GetSubscription, "topic: '" + topic + "'", &found);
+    } while (found.subscription().counts().streams() == 0);
   }
   v1::Message::State StateOf(const std::string& id) { return MustGetMessage(id).message().state(); }
 };
@@ -142,10 +141,7 @@ TEST_F(PullTest, EndsWhenItsClientGoes) {
 TEST_F(PullTest, EndsWhenTheServerDoes) {
   Start();
   grpc::Status status;
-  std::thread waiting([&] {
-    v1::PullResponse response;
-    status = Pull(Request("t", 0, 60), &response);
-  });
+  std::thread waiting([&] { status = Call(&Messages::Pull, Request("t", 0, 60)); });
   while (server_->streams() == 0) std::this_thread::yield();
   server_->Drain();
   waiting.join();
@@ -157,34 +153,13 @@ TEST_F(PullTest, EndsWhenTheServerDoes) {
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
 }
 
-TEST_F(PullTest, EndsWithItsSubscription) {
+TEST_F(PullTest, EndsWithItsSubscriptionAndGetsNothingOfAnotherWithThatName) {
   shards_ = 2;
   Start();
   grpc::Status status;
-  std::thread waiting([&] {
-    v1::PullResponse response;
-    status = Pull(Request("t", 0, 30), &response);
-  });
-  v1::Subscription found;
-  do {
-    Get("t", "", &found);
-  } while (found.counts().streams() == 0);
-  ASSERT_TRUE(Delete("t", "").ok());
-  waiting.join();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(ReasonOf(status), "SUBSCRIPTION_NOT_FOUND");
-  EXPECT_EQ(server_->streams(), 0u);
-}
-
-TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
-  Start();
-  grpc::Status status;
   v1::PullResponse old;
-  std::thread waiting([&] { status = Pull(Request("t", 0, 30), &old); });
-  v1::Subscription found;
-  do {
-    Get("t", "", &found);
-  } while (found.counts().streams() == 0);
+  std::thread waiting([&] { status = Call(&Messages::Pull, Request("t", 0, 30), &old); });
+  AwaitStream("t");
   ASSERT_TRUE(Delete("t", "").ok());
   ASSERT_TRUE(Create("t", "").ok());
   MustSchedule(NewMessage("t", "x"));
@@ -192,8 +167,9 @@ TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
   waiting.join();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].attempt(), 1);
-  EXPECT_EQ(ReasonOf(status), "SUBSCRIPTION_NOT_FOUND");
+  ExpectRefused(status, grpc::StatusCode::NOT_FOUND, "SUBSCRIPTION_NOT_FOUND", {});
   EXPECT_EQ(old.deliveries_size(), 0);
+  EXPECT_EQ(server_->streams(), 0u);
 }
 
 // A disk that does not answer delays the waiting calls, but not the end of the server.
@@ -213,19 +189,12 @@ TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   waiting.emplace_back([&] {
     v1::SettleRequest settle;
     settle.add_settlements()->set_lease_token(taken[0].lease_token());
-    v1::SettleResponse response;
-    settled = messages_->Settle(NewContext().get(), settle, &response);
+    settled = Call(&Messages::Settle, settle);
   });
   gate->AwaitAppend();
-  waiting.emplace_back([&] {
-    v1::PullResponse response;
-    pulled = Pull(Request("t", 1, 30), &response);
-  });
+  waiting.emplace_back([&] { pulled = Call(&Messages::Pull, Request("t", 1, 30)); });
   // This call waits for the creation of its subscription.
-  waiting.emplace_back([&] {
-    v1::PullResponse response;
-    made = Pull(Request("u", 1, 30), &response);
-  });
+  waiting.emplace_back([&] { made = Call(&Messages::Pull, Request("u", 1, 30)); });
   while (server_->streams() < 2) std::this_thread::yield();
   server_->Shutdown(std::chrono::milliseconds(20));
   for (std::thread& thread : waiting) thread.join();
@@ -237,31 +206,6 @@ TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   node_->Stop();
 }
 
-// The topic's name is too long for a default dead-letter topic, so the subscription names one.
-TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
-  Start();
-  const std::string topic(255, 't');
-  v1::CreateSubscriptionRequest wish = Wish(topic, "own");
-  wish.mutable_subscription()->mutable_settings()->set_dead_letter_topic("lost");
-  ASSERT_TRUE(Create(wish).ok());
-  ASSERT_TRUE(Create(topic, "none").ok());
-  const std::string id = MustSchedule(NewMessage(topic, "x"));
-  v1::PullRequest request = Request(topic, 1, 10);
-  v1::SettleRequest settle;
-  for (const char* name : {"own", "none"}) {
-    request.set_subscription(name);
-    const std::vector<v1::Delivery> taken = MustPull(request);
-    ASSERT_EQ(taken.size(), 1u);
-    test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
-  }
-  const v1::SettleResponse settled = MustSettle(settle);
-  ASSERT_EQ(settled.settled_size(), 1);
-  EXPECT_EQ(settled.settled(0), settle.settlements(0).lease_token());
-  ASSERT_EQ(settled.refused_size(), 1);
-  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC);
-  EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
-}
-
 TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
   Start();
   struct Case {
@@ -270,9 +214,7 @@ TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
     bool made;
   };
   for (const Case& one : {Case{"t", "lost", false}, Case{"u", "", true}}) {
-    v1::CreateSubscriptionRequest wish = Wish(one.topic, "s");
-    wish.mutable_subscription()->mutable_settings()->set_dead_letter_topic(one.own);
-    ASSERT_TRUE(Create(wish).ok());
+    ASSERT_TRUE(Create(one.topic, "s", "dead_letter_topic: '" + one.own + "'").ok());
     MustSchedule(NewMessage(one.topic, "x"));
     v1::PullRequest request = Request(one.topic, 1, 10);
     request.set_subscription("s");
@@ -281,10 +223,7 @@ TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
     v1::SettleRequest settle;
     test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
     EXPECT_EQ(MustSettle(settle).settled_size(), 1);
-    v1::GetTopicRequest get;
-    get.set_name(one.topic + ".dlq");
-    v1::GetTopicResponse found;
-    EXPECT_EQ(admin_->GetTopic(NewContext().get(), get, &found).ok(), one.made) << one.topic;
+    EXPECT_EQ(Call(&Admin::GetTopic, "name: '" + one.topic + ".dlq'").ok(), one.made);
   }
 }
 
@@ -320,8 +259,7 @@ TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   v1::SettleRequest settle;
   test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
-  v1::SettleResponse response;
-  EXPECT_EQ(ReasonOf(messages_->Settle(NewContext().get(), settle, &response)), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(&Messages::Settle, settle), "STORAGE_FAILED");
 }
 
 TEST_F(PullTest, SharesItsSubscriptionWithStreams) {
@@ -342,22 +280,9 @@ TEST_F(PullTest, TheCreditOfAStreamIsALimit) {
   api::ServerOptions options = DefaultOptions();
   options.limits.outstanding_messages_max = 2;
   Start(options);
-  v1::PullResponse response;
-  EXPECT_EQ(ReasonOf(Pull(Request("t", 3), &response)), "INVALID_PULL");
-  v1::SettleResponse settled;
-  v1::SettleRequest settle;
-  for (const char* token : {"1", "2", "3"}) settle.add_settlements()->set_lease_token(token);
-  EXPECT_EQ(ReasonOf(messages_->Settle(NewContext().get(), settle, &settled)), "INVALID_SETTLE");
-}
-
-TEST_F(PullTest, CountsAsAStreamWhileItWaits) {
-  api::ServerOptions options = DefaultOptions();
-  options.streams_max = 1;
-  Start(options);
-  TestSubscriber stream(messages_.get());
-  stream.Start("t");
-  v1::PullResponse response;
-  EXPECT_EQ(ReasonOf(Pull(Request("t"), &response)), "STREAM_LIMIT");
+  EXPECT_EQ(Reason(&Messages::Pull, Request("t", 3)), "INVALID_PULL");
+  EXPECT_EQ(Reason(&Messages::Settle, "settlements { } settlements { } settlements { }"),
+            "INVALID_SETTLE");
 }
 
 }  // namespace

@@ -5,13 +5,12 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 
 #include "server/api/messages/content_hash.h"
@@ -22,31 +21,9 @@ namespace duetime::rpc {
 namespace {
 
 using grpc::StatusCode;
-using Metadata = std::map<std::string, std::string>;
 
 class RefusalsTest : public ServerTest {
  protected:
-  static void Expect(const grpc::Status& status, StatusCode code, const std::string& reason,
-                     const Metadata& metadata) {
-    SCOPED_TRACE(reason);
-    EXPECT_EQ(status.error_code(), code) << status.error_message();
-    EXPECT_EQ(ReasonOf(status), reason);
-    const Metadata actual = MetadataOf(status);
-    for (const auto& [key, value] : metadata) {
-      EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
-    }
-  }
-  template <typename Request, typename Response>
-  grpc::Status Call(grpc::Status (v1::Messages::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                               Response*),
-                    const std::type_identity_t<Request>& request) {
-    Response response;
-    return (messages_.get()->*method)(NewContext().get(), request, &response);
-  }
-  grpc::Status StartBulk(const v1::StartBulkRequest& request) {
-    v1::StartBulkResponse response;
-    return admin_->StartBulk(NewContext().get(), request, &response);
-  }
   static v1::StartBulkRequest NewBulk(const std::string& name) {
     v1::StartBulkRequest request;
     request.set_topic("t");
@@ -54,13 +31,17 @@ class RefusalsTest : public ServerTest {
     request.set_action(v1::BULK_ACTION_CANCEL);
     return request;
   }
-  grpc::Status CreateRecurrence(const std::string& name, const std::string& cron) {
-    v1::CreateRecurrenceRequest request;
-    request.mutable_recurrence()->set_name(name);
-    request.mutable_recurrence()->set_topic("t");
-    request.mutable_recurrence()->mutable_schedule()->set_cron(cron);
-    v1::CreateRecurrenceResponse response;
-    return messages_->CreateRecurrence(NewContext().get(), request, &response);
+  static std::string NewRecurrence(const std::string& name, const std::string& cron) {
+    return absl::StrCat("recurrence { name: '", name, "' topic: 't' schedule { cron: '", cron,
+                        "' } }");
+  }
+  void ExpectLimit(const v1::StartBulkRequest& request, const Metadata& metadata = {}) {
+    ExpectRefused(Call(&Admin::StartBulk, request), StatusCode::RESOURCE_EXHAUSTED,
+                  "OPERATION_LIMIT", metadata);
+  }
+  void ExpectNoOperation(const std::string& name) {
+    ExpectRefused(Call(&Admin::GetOperation, "name: '" + name + "'"), StatusCode::NOT_FOUND,
+                  "OPERATION_NOT_FOUND", {{"name", name}});
   }
 };
 
@@ -78,23 +59,20 @@ TEST_F(RefusalsTest, Operations) {
   node_options_.limits.operations_max = 1;
   Start();
   MustSchedule(NewMessage("t", "p", 100));
-  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
-  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // an equal request
-  v1::StartBulkRequest bulk = NewBulk("n");
-  bulk.set_action(v1::BULK_ACTION_RELEASE);
-  Expect(StartBulk(bulk), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS", {{"name", "n"}});
-  Expect(StartBulk(NewBulk("m")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT",
-         {{"limit", "1"}});
-  v1::GetOperationRequest get;
-  get.set_name("m");
-  v1::GetOperationResponse got;
-  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
-         "OPERATION_NOT_FOUND", {{"name", "m"}});
-  v1::CancelOperationRequest cancel;
-  cancel.set_name("m");
-  v1::CancelOperationResponse cancelled;
-  Expect(admin_->CancelOperation(NewContext().get(), cancel, &cancelled), StatusCode::NOT_FOUND,
-         "OPERATION_NOT_FOUND", {{"name", "m"}});
+  Must(&Admin::StartBulk, NewBulk("n"));
+  Must(&Admin::StartBulk, NewBulk("n"));  // an equal request
+  v1::StartBulkRequest release = NewBulk("n");
+  release.set_action(v1::BULK_ACTION_RELEASE);
+  v1::StartBulkRequest one = NewBulk("n");
+  one.mutable_filter()->set_message_id("0g1yay0000000000g9r8cwx3v4");
+  for (const v1::StartBulkRequest& other : {release, one}) {
+    ExpectRefused(Call(&Admin::StartBulk, other), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS",
+                  {{"name", "n"}});
+  }
+  ExpectLimit(NewBulk("m"), {{"limit", "1"}});
+  ExpectNoOperation("m");
+  ExpectRefused(Call(&Admin::CancelOperation, "name: 'm'"), StatusCode::NOT_FOUND,
+                "OPERATION_NOT_FOUND", {{"name", "m"}});
 }
 
 TEST_F(RefusalsTest, AnOperationThatOneShardRefusesRunsInNone) {
@@ -116,12 +94,8 @@ TEST_F(RefusalsTest, AnOperationThatOneShardRefusesRunsInNone) {
   ASSERT_EQ(store().Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
   Start();
   MustSchedule(NewMessage("t", "p", 100));
-  Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
-  v1::GetOperationRequest get;
-  get.set_name("n");
-  v1::GetOperationResponse got;
-  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
-         "OPERATION_NOT_FOUND", {});
+  ExpectLimit(NewBulk("n"));
+  ExpectNoOperation("n");
 }
 
 // Between the check and the start of "n", another request takes the last place in shard 0.
@@ -141,9 +115,7 @@ TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
   // The answer to the check waits for the commit of an earlier decision.
   gate->SetOpen(false);
   start_in_shard_0("first");
-  std::thread client([this] {
-    Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
-  });
+  std::thread client([this] { ExpectLimit(NewBulk("n")); });
   while (stats_.of(api::MethodOf<v1::StartBulkRequest>()).started.load() == 0)
     std::this_thread::yield();
   // The server's only thread has sent the checks once it answers later calls.
@@ -151,11 +123,7 @@ TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
   start_in_shard_0("last");
   gate->SetOpen(true);
   client.join();
-  v1::GetOperationRequest get;
-  get.set_name("n");
-  v1::GetOperationResponse got;
-  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
-         "OPERATION_NOT_FOUND", {});
+  ExpectNoOperation("n");
 }
 
 // A crash ended the start between the two shards.
@@ -164,13 +132,11 @@ TEST_F(RefusalsTest, AnOperationThatOneShardHasIsNotDone) {
   Start();
   // In both shards.
   for (int i = 0; i < 8; ++i) MustSchedule(NewMessage("t", "p", 100));
-  v1::GetOperationRequest get;
-  get.set_name("n");
   v1::GetOperationResponse got;
   const auto await_changes = [&](int64_t changed) {
     do {
-      ASSERT_TRUE(admin_->GetOperation(NewContext().get(), get, &got).ok());
-    } while (got.operation().changed() < changed);
+      got = Must(&Admin::GetOperation, "name: 'n'");
+    } while (got.operation().changed() < changed && !HasFailure());
   };
   const auto part = [](const std::string& name) {
     protocol::OperationCommand command;
@@ -182,57 +148,44 @@ TEST_F(RefusalsTest, AnOperationThatOneShardHasIsNotDone) {
     return command;
   };
   ASSERT_TRUE(node_->Post(0, part("n")).ok());
-  while (!admin_->GetOperation(NewContext().get(), get, &got).ok()) std::this_thread::yield();
+  while (!Call(&Admin::GetOperation, "name: 'n'").ok()) std::this_thread::yield();
   await_changes(4);
   EXPECT_EQ(got.operation().state(), v1::Operation::STATE_STARTING);
   EXPECT_THAT(got.operation().missing_places(), testing::ElementsAre("shard 1"));
   EXPECT_FALSE(got.operation().has_end_time());
-  v1::ListOperationsResponse list;
-  ASSERT_TRUE(admin_->ListOperations(NewContext().get(), {}, &list).ok());
+  const auto list = Must(&Admin::ListOperations, "");
   ASSERT_EQ(list.operations_size(), 1);
   EXPECT_EQ(list.operations(0).state(), v1::Operation::STATE_STARTING);
   // A repeat ends the start.
-  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
+  Must(&Admin::StartBulk, NewBulk("n"));
   await_changes(8);
   while (got.operation().state() == v1::Operation::STATE_RUNNING) await_changes(8);
   EXPECT_EQ(got.operation().state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(got.operation().missing_places_size(), 0);
   // A stopped operation does not start in the other shard.
   ASSERT_TRUE(node_->Post(0, part("stopped")).ok());
-  v1::CancelOperationRequest cancel;
-  cancel.set_name("stopped");
-  v1::CancelOperationResponse cancelled;
-  ASSERT_TRUE(admin_->CancelOperation(NewContext().get(), cancel, &cancelled).ok());
+  const auto cancelled = Must(&Admin::CancelOperation, "name: 'stopped'");
   EXPECT_EQ(cancelled.operation().state(), v1::Operation::STATE_STOPPED);
-  ASSERT_TRUE(StartBulk(NewBulk("stopped")).ok());
+  Must(&Admin::StartBulk, NewBulk("stopped"));
   EXPECT_FALSE(store().GetObject(storage::ObjectKind::kOperation, 1, "stopped")->has_value());
 }
 
 TEST_F(RefusalsTest, Recurrences) {
   node_options_.limits.recurrences_max = 1;
   Start();
-  ASSERT_TRUE(CreateRecurrence("r", "@daily").ok());
-  Expect(CreateRecurrence("r", "@hourly"), StatusCode::ALREADY_EXISTS, "CONTENT_MISMATCH",
-         {{"name", "r"}});
-  Expect(CreateRecurrence("s", "@daily"), StatusCode::RESOURCE_EXHAUSTED, "RECURRENCE_LIMIT",
-         {{"what", "recurrences"}, {"limit", "1"}});
-  v1::GetRecurrenceRequest get;
-  get.set_name("s");
-  v1::GetRecurrenceResponse got;
-  Expect(messages_->GetRecurrence(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
-         "RECURRENCE_NOT_FOUND", {{"name", "s"}});
-  v1::PauseRecurrenceRequest pause;
-  pause.set_name("s");
-  v1::PauseRecurrenceResponse paused;
-  Expect(messages_->PauseRecurrence(NewContext().get(), pause, &paused), StatusCode::NOT_FOUND,
-         "RECURRENCE_NOT_FOUND", {{"name", "s"}});
-  v1::UpdateRecurrenceRequest update;
-  update.mutable_recurrence()->set_name("r");
-  v1::UpdateRecurrenceResponse updated;
-  update.mutable_update_mask()->add_paths("overlap");
-  update.set_etag("x");
-  Expect(messages_->UpdateRecurrence(NewContext().get(), update, &updated), StatusCode::ABORTED,
-         "ETAG_MISMATCH", {{"name", "r"}});
+  Must(&Messages::CreateRecurrence, NewRecurrence("r", "@daily"));
+  ExpectRefused(Call(&Messages::CreateRecurrence, NewRecurrence("r", "@hourly")),
+                StatusCode::ALREADY_EXISTS, "CONTENT_MISMATCH", {{"name", "r"}});
+  ExpectRefused(Call(&Messages::CreateRecurrence, NewRecurrence("s", "@daily")),
+                StatusCode::RESOURCE_EXHAUSTED, "RECURRENCE_LIMIT",
+                {{"what", "recurrences"}, {"limit", "1"}});
+  for (const grpc::Status& status : {Call(&Messages::GetRecurrence, "name: 's'"),
+                                     Call(&Messages::PauseRecurrence, "name: 's'")}) {
+    ExpectRefused(status, StatusCode::NOT_FOUND, "RECURRENCE_NOT_FOUND", {{"name", "s"}});
+  }
+  ExpectRefused(Call(&Messages::UpdateRecurrence,
+                     "recurrence { name: 'r' } update_mask { paths: 'overlap' } etag: 'x'"),
+                StatusCode::ABORTED, "ETAG_MISMATCH", {{"name", "r"}});
 }
 
 TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
@@ -242,22 +195,16 @@ TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
   Start(options);
   MustSchedule(NewMessage("t", "p", 100));
   gate->HoldCounts(0);
-  v1::GetTopicRequest request;
-  request.set_name("t");
-  const auto get = [&] {
-    v1::GetTopicResponse response;
-    return admin_->GetTopic(NewContext().get(), request, &response);
-  };
-  std::thread running([&] { EXPECT_TRUE(get().ok()); });
+  std::thread running([this] { Must(&Admin::GetTopic, "name: 't'"); });
   gate->AwaitCounts();
   // One more call may wait, so one of the next two is refused.
   std::vector<std::thread> clients;
   std::atomic<int> refused{0};
   for (int i = 0; i < 2; ++i) {
     clients.emplace_back([&] {
-      const grpc::Status status = get();
+      const grpc::Status status = Call(&Admin::GetTopic, "name: 't'");
       if (status.ok()) return;
-      Expect(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1"}});
+      ExpectRefused(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1"}});
       ++refused;
       gate->ReleaseCounts();
     });
@@ -286,9 +233,7 @@ TEST_F(RefusalsTest, BatchesAreRefusedItemByItemWhenMailboxesAreFull) {
       EXPECT_EQ(results[i].error().has_retry_delay(), i != 1);
     }
   };
-  v1::ScheduleBatchResponse scheduled;
-  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &scheduled).ok());
-  expect(scheduled.results());
+  expect(Must(&Messages::ScheduleBatch, batch).results());
   const auto context = NewContext();
   const auto stream = messages_->ScheduleStream(context.get());
   v1::ScheduleStreamRequest frame;
@@ -302,15 +247,13 @@ TEST_F(RefusalsTest, BatchesAreRefusedItemByItemWhenMailboxesAreFull) {
   for (int i = 0; i < 4; ++i) {
     cancels.add_cancels()->set_message_id(i == 1 ? "no id" : id.ToString());
   }
-  v1::CancelBatchResponse cancelled;
-  EXPECT_TRUE(messages_->CancelBatch(NewContext().get(), cancels, &cancelled).ok());
+  const auto cancelled = Must(&Messages::CancelBatch, cancels);
   ASSERT_EQ(cancelled.results_size(), 4);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(ReasonOf(cancelled.results(i).error()), i == 1 ? "INVALID_MESSAGE_ID" : "OVERLOADED");
   }
-  v1::ScheduleResponse one;
-  Expect(Schedule(batch.messages(0), &one), StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED",
-         {{"limit", "0"}});
+  ExpectRefused(Call(&Messages::Schedule, batch.messages(0)), StatusCode::RESOURCE_EXHAUSTED,
+                "OVERLOADED", {{"limit", "0"}});
 }
 
 TEST_F(RefusalsTest, CallsWithoutRoomForTheirAnswers) {
@@ -318,46 +261,32 @@ TEST_F(RefusalsTest, CallsWithoutRoomForTheirAnswers) {
   api::ServerOptions options = DefaultOptions();
   options.open_answers_bytes_max = 1'000;
   Start(options);
-  v1::GetRequest get;
-  get.set_message_id(MustSchedule(NewMessage("t", "p", 100)));
-  v1::ExplainRequest explain;
-  explain.set_message_id(get.message_id());
-  v1::ListRequest list;
-  list.set_topic("t");
+  const std::string id = "message_id: '" + MustSchedule(NewMessage("t", "p", 100)) + "'";
   MustSchedule(NewMessage("due", "p"));
-  v1::PullRequest pull;
-  pull.set_topic("due");
-  pull.mutable_wait()->set_seconds(20);
-  ASSERT_TRUE(CreateRecurrence("r", "0 0 * * *").ok());
-  v1::GetRecurrenceRequest get_recurrence;
-  get_recurrence.set_name("r");
-  v1::PauseRecurrenceRequest pause;
-  pause.set_name("r");
-  v1::DeleteRecurrenceRequest erase;
-  erase.set_name("r");
-  using Stub = v1::Messages::Stub;
+  Must(&Messages::CreateRecurrence, NewRecurrence("r", "0 0 * * *"));
+  const std::string name = "name: 'r'";
   const std::vector<std::pair<const char*, std::function<grpc::Status()>>> calls = {
-      {"Get", [&] { return Call(&Stub::Get, get); }},
-      {"Explain", [&] { return Call(&Stub::Explain, explain); }},
-      {"List", [&] { return Call(&Stub::List, list); }},
-      {"Pull", [&] { return Call(&Stub::Pull, pull); }},
-      {"GetRecurrence", [&] { return Call(&Stub::GetRecurrence, get_recurrence); }},
-      {"ListRecurrences", [&] { return Call(&Stub::ListRecurrences, {}); }},
-      {"PauseRecurrence", [&] { return Call(&Stub::PauseRecurrence, pause); }},
-      {"DeleteRecurrence", [&] { return Call(&Stub::DeleteRecurrence, erase); }}};
+      {"Get", [&] { return Call(&Messages::Get, id); }},
+      {"Explain", [&] { return Call(&Messages::Explain, id); }},
+      {"List", [&] { return Call(&Messages::List, "topic: 't'"); }},
+      {"Pull", [&] { return Call(&Messages::Pull, "topic: 'due' wait { seconds: 20 }"); }},
+      {"GetRecurrence", [&] { return Call(&Messages::GetRecurrence, name); }},
+      {"ListRecurrences", [&] { return Call(&Messages::ListRecurrences, ""); }},
+      {"PauseRecurrence", [&] { return Call(&Messages::PauseRecurrence, name); }},
+      {"DeleteRecurrence", [&] { return Call(&Messages::DeleteRecurrence, name); }}};
 
   protocol::AnswerCharge others = protocol::Charge(server_->open_answers(), 1'000);
-  for (const auto& [name, call] : calls) {
-    SCOPED_TRACE(name);
+  for (const auto& [method, call] : calls) {
+    SCOPED_TRACE(method);
     const grpc::Status status = call();
-    Expect(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1000"}});
+    ExpectRefused(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1000"}});
     EXPECT_TRUE(HasRetryInfo(status));
   }
   EXPECT_EQ(server_->open_answers()->refused(), calls.size());
   MustSchedule(NewMessage("t", "a call with a small answer", 100));
   others.reset();
-  for (const auto& [name, call] : calls) {
-    SCOPED_TRACE(name);
+  for (const auto& [method, call] : calls) {
+    SCOPED_TRACE(method);
     const grpc::Status status = call();
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(server_->open_answers()->bytes(), 0u);
@@ -369,8 +298,8 @@ TEST_F(RefusalsTest, HealthOfAnUnknownService) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service("x");
   grpc::health::v1::HealthCheckResponse response;
-  Expect(health_->Check(NewContext().get(), request, &response), StatusCode::NOT_FOUND,
-         "UNKNOWN_SERVICE", {});
+  ExpectRefused(health_->Check(NewContext().get(), request, &response), StatusCode::NOT_FOUND,
+                "UNKNOWN_SERVICE", {});
 }
 
 // A dry run of many pages ends as CANCELLED when its client leaves, before it is complete.
@@ -379,15 +308,9 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   Start();
   v1::ScheduleBatchRequest batch;
   for (int i = 0; i < 5'000; ++i) *batch.add_messages() = NewMessage("t", "p", 100);
-  v1::ScheduleBatchResponse scheduled;
-  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &scheduled).ok());
+  Must(&Messages::ScheduleBatch, batch);
   gate->HoldCounts(0);
-  std::thread reader([this] {
-    v1::GetTopicRequest request;
-    request.set_name("t");
-    v1::GetTopicResponse response;
-    EXPECT_TRUE(admin_->GetTopic(NewContext().get(), request, &response).ok());
-  });
+  std::thread reader([this] { Must(&Admin::GetTopic, "name: 't'"); });
   gate->AwaitCounts();
   metrics::RpcMethodStats& counted = stats_.of(api::MethodOf<v1::StartBulkRequest>());
   const auto context = NewContext();
@@ -415,9 +338,7 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   for (int i = 0; i < 20; ++i) {
     v1::StartBulkRequest request = NewBulk("");
     request.set_dry_run(true);
-    v1::StartBulkResponse response;
-    ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &response).ok());
-    EXPECT_EQ(response.operation().matched(), 5'000);
+    EXPECT_EQ(Must(&Admin::StartBulk, request).operation().matched(), 5'000);
   }
 }
 

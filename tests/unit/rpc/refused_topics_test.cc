@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -12,46 +14,35 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// Of a recurrence, whose late messages become dead letters.
+constexpr char kWithDeadLetters[] =
+    "template { ttl { seconds: 60 } late_policy: LATE_POLICY_DEAD_LETTER }";
+
 class RefusedTopicsTest : public ServerTest {
  protected:
   // "deleted" is a deleted topic that keeps the key "k" and the request id "r". The other topics
   // have a message and no dead-letter topic; "keyed" has the key "k" and the recurrence "r".
-  void Prepare() {
-    node_options_.limits.recurrences_max = 1;
+  void Prepare(size_t recurrences_max = 1) {
+    node_options_.limits.recurrences_max = recurrences_max;
     Start();
     v1::ScheduleRequest keyed = NewMessage("deleted", "p", 100);
     keyed.set_key("k");
     v1::ScheduleRequest repeated = NewMessage("deleted", "p", 100);
     repeated.set_request_id("r");
     for (const v1::ScheduleRequest& request : {keyed, repeated}) {
-      v1::CancelRequest cancel;
-      cancel.set_message_id(MustSchedule(request));
-      v1::CancelResponse cancelled;
-      ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+      Must(&Messages::Cancel, "message_id: '" + MustSchedule(request) + "'");
     }
-    v1::DeleteTopicRequest remove;
-    remove.set_name("deleted");
-    v1::DeleteTopicResponse removed;
-    ASSERT_TRUE(admin_->DeleteTopic(NewContext().get(), remove, &removed).ok());
-    v1::CreateTopicRequest full;
-    full.mutable_topic()->set_name("full");
-    full.mutable_topic()->mutable_settings()->set_max_pending(1);
-    v1::CreateTopicRequest minute;
-    minute.mutable_topic()->set_name("minute");
-    minute.mutable_topic()->mutable_settings()->mutable_minute_limit()->set_messages(1);
-    minute.mutable_topic()->mutable_settings()->mutable_minute_limit()->set_policy(
-        v1::MinuteLimit::POLICY_REFUSE);
-    for (const v1::CreateTopicRequest& create : {full, minute}) {
-      v1::CreateTopicResponse created;
-      ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), create, &created).ok());
-      MustSchedule(At(create.topic().name()));
-    }
+    Must(&Admin::DeleteTopic, "name: 'deleted'");
+    Must(&Admin::CreateTopic, "topic { name: 'full' settings { max_pending: 1 } }");
+    Must(
+        &Admin::CreateTopic,
+        "topic { name: 'minute' settings { minute_limit { messages: 1 policy: POLICY_REFUSE } } }");
+    MustSchedule(At("full"));
+    MustSchedule(At("minute"));
     keyed.set_topic("keyed");
     MustSchedule(keyed);
-    v1::CreateRecurrenceResponse made;
-    ASSERT_TRUE(
-        messages_->CreateRecurrence(NewContext().get(), NewRecurrence("r", "keyed"), &made).ok());
-    ASSERT_EQ(Topics(), prepared_);
+    etag_ = Must(&Messages::CreateRecurrence, NewRecurrence("r", "keyed")).recurrence().etag();
+    ASSERT_EQ(TopicNames(), prepared_);
   }
   // A message at a fixed time that is ahead.
   v1::ScheduleRequest At(const std::string& topic) {
@@ -68,20 +59,11 @@ class RefusedTopicsTest : public ServerTest {
     request.mutable_recurrence()->mutable_schedule()->set_cron("0 0 1 1 *");
     return request;
   }
-  Names Topics() {
-    v1::ListTopicsResponse response;
-    EXPECT_TRUE(admin_->ListTopics(NewContext().get(), {}, &response).ok());
-    Names names;
-    for (const auto& topic : response.topics()) names.push_back(topic.name());
-    return names;
-  }
   // Schedules the messages as one batch, and returns the reasons of their refusals.
   Names Batch(const std::vector<v1::ScheduleRequest>& requests) {
     v1::ScheduleBatchRequest batch;
     for (const v1::ScheduleRequest& request : requests) *batch.add_messages() = request;
-    v1::ScheduleBatchResponse response;
-    EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
-    return Reasons(response.results());
+    return Reasons(Must(&Messages::ScheduleBatch, batch).results());
   }
   // The same, as one frame of a stream.
   Names Frame(const std::vector<v1::ScheduleRequest>& requests) {
@@ -94,6 +76,22 @@ class RefusedTopicsTest : public ServerTest {
     EXPECT_TRUE(stream->Finish().ok());
     return Reasons(response.results());
   }
+  struct RefusedRecurrence {
+    std::string reason;
+    std::string name;
+    std::string topic;
+    // Added to the recurrence, in text format.
+    std::string more = {};
+  };
+  void ExpectRefusedRecurrences(const std::vector<RefusedRecurrence>& cases) {
+    for (const RefusedRecurrence& one : cases) {
+      SCOPED_TRACE(one.reason + " " + one.topic.substr(0, 10));
+      v1::CreateRecurrenceRequest request = NewRecurrence(one.name, one.topic);
+      request.MergeFrom(ParseProto<v1::CreateRecurrenceRequest>("recurrence { " + one.more + " }"));
+      EXPECT_EQ(Reason(&Messages::CreateRecurrence, request), one.reason);
+      EXPECT_EQ(TopicNames(), prepared_);
+    }
+  }
   template <typename Results>
   static Names Reasons(const Results& results) {
     Names reasons;
@@ -104,6 +102,8 @@ class RefusedTopicsTest : public ServerTest {
   }
 
   const Names prepared_ = {"full", "keyed", "minute"};
+  // Of the recurrence.
+  std::string etag_;
   int64_t deliver_s_ = 0;
 };
 
@@ -147,16 +147,15 @@ TEST_F(RefusedTopicsTest, OfAMessage) {
   MakeDeadLetter(add("NO_DEAD_LETTER_TOPIC", std::string(255, 'x')));
   for (const Case& one : cases) {
     SCOPED_TRACE(one.reason + " " + one.request.topic().substr(0, 10));
-    v1::ScheduleResponse response;
-    EXPECT_EQ(ReasonOf(Schedule(one.request, &response)), one.reason);
+    EXPECT_EQ(Reason(&Messages::Schedule, one.request), one.reason);
     EXPECT_EQ(Batch({one.request, one.request}), (Names{one.reason, one.reason}));
     EXPECT_EQ(Frame({one.request}), Names{one.reason});
-    EXPECT_EQ(Topics(), prepared_);
+    EXPECT_EQ(TopicNames(), prepared_);
     // A check refuses what the call refuses.
     v1::ScheduleRequest check = one.request;
     check.set_validate_only(true);
     if (one.reason != "NO_DEAD_LETTER_TOPIC") {
-      EXPECT_EQ(ReasonOf(Schedule(check, &response)), one.reason);
+      EXPECT_EQ(Reason(&Messages::Schedule, check), one.reason);
     }
   }
 }
@@ -169,12 +168,12 @@ TEST_F(RefusedTopicsTest, OfABatchThatIsAcceptedInPart) {
   MakeDeadLetter(&mismatch);
   EXPECT_EQ(Batch({mismatch, At("keyed")}), (Names{"CONTENT_MISMATCH", "OK"}));
   EXPECT_EQ(Frame({mismatch, At("keyed")}), (Names{"CONTENT_MISMATCH", "OK"}));
-  EXPECT_EQ(Topics(), prepared_);
+  EXPECT_EQ(TopicNames(), prepared_);
   v1::ScheduleRequest reused = At("deleted");
   reused.set_request_id("r");
   EXPECT_EQ(Batch({reused, At("deleted"), reused}),
             (Names{"REQUEST_ID_REUSED", "OK", "REQUEST_ID_REUSED"}));
-  EXPECT_EQ(Topics(), (Names{"deleted", "full", "keyed", "minute"}));
+  EXPECT_EQ(TopicNames(), (Names{"deleted", "full", "keyed", "minute"}));
   // The second message would be refused without the first one.
   v1::ScheduleRequest first = At("keyed");
   first.set_key("n");
@@ -182,45 +181,45 @@ TEST_F(RefusedTopicsTest, OfABatchThatIsAcceptedInPart) {
   ReplaceOnly("n", &second);
   MakeDeadLetter(&second);
   EXPECT_EQ(Batch({first, second}), (Names{"OK", "OK"}));
-  EXPECT_EQ(Topics(), (Names{"deleted", "full", "keyed", "keyed.dlq", "minute"}));
+  EXPECT_EQ(TopicNames(), (Names{"deleted", "full", "keyed", "keyed.dlq", "minute"}));
 }
 
 TEST_F(RefusedTopicsTest, OfARecurrence) {
   Prepare();
-  struct Case {
-    std::string reason;
-    v1::CreateRecurrenceRequest request;
-  };
   for (const std::string topic : {"new", "deleted"}) {
-    std::vector<Case> cases;
-    const auto add = [&](const std::string& reason, const std::string& name) {
-      cases.push_back({reason, NewRecurrence(name, topic)});
-      return cases.back().request.mutable_recurrence();
-    };
-    add("CONTENT_MISMATCH", "r");
-    add("RECURRENCE_LIMIT", "s");
-    add("INVALID_CRON", "s")->mutable_schedule()->set_cron("61 * * * *");
-    v1::Recurrence* const letters = add("RECURRENCE_LIMIT", "s");
-    letters->set_topic("keyed");
-    letters->mutable_template_()->mutable_ttl()->set_seconds(60);
-    letters->mutable_template_()->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
-    for (const Case& one : cases) {
-      v1::CreateRecurrenceResponse response;
-      EXPECT_EQ(ReasonOf(messages_->CreateRecurrence(NewContext().get(), one.request, &response)),
-                one.reason);
-      EXPECT_EQ(Topics(), prepared_) << one.reason;
-    }
+    ExpectRefusedRecurrences({{"CONTENT_MISMATCH", "r", topic},
+                              {"RECURRENCE_LIMIT", "s", topic},
+                              {"INVALID_CRON", "s", topic, "schedule { cron: '61 * * * *' }"}});
   }
+  ExpectRefusedRecurrences({{"RECURRENCE_LIMIT", "s", "keyed", kWithDeadLetters}});
+}
+
+TEST_F(RefusedTopicsTest, OfARecurrenceWithDeadLetters) {
+  node_options_.catalog.topics_max = 4;
+  Prepare(/*recurrences_max=*/2);
+  // There is room for one more topic, and not for its dead letters.
+  ExpectRefusedRecurrences(
+      {{"TOPIC_LIMIT", "s", "new", kWithDeadLetters},
+       {"NO_DEAD_LETTER_TOPIC", "s", std::string(255, 'x'), kWithDeadLetters},
+       {"CONTENT_MISMATCH", "r", "keyed", kWithDeadLetters},
+       {"INVALID_RECURRENCE", "s", "new",
+        "schedule { interval { seconds: 3600 } end_time { seconds: 7200 } }"}});
+  const std::string update = absl::StrCat("recurrence { name: 'r' ", kWithDeadLetters,
+                                          " } update_mask { paths: 'template' } ");
+  Must(&Messages::UpdateRecurrence,
+       "recurrence { name: 'r' template { payload: 'new' } } update_mask { paths: 'template' }");
+  EXPECT_EQ(Reason(&Messages::UpdateRecurrence, absl::StrCat(update, "etag: '", etag_, "'")),
+            "ETAG_MISMATCH");
+  EXPECT_EQ(TopicNames(), prepared_);
+  Must(&Messages::UpdateRecurrence, update);
+  EXPECT_EQ(TopicNames(), (Names{"full", "keyed", "keyed.dlq", "minute"}));
 }
 
 TEST_F(RefusedTopicsTest, OfASubscriber) {
   api::ServerOptions options = DefaultOptions();
   options.streams_max = 0;
   Start(options);
-  v1::PullRequest pull;
-  pull.set_topic("new");
-  v1::PullResponse pulled;
-  EXPECT_EQ(ReasonOf(messages_->Pull(NewContext().get(), pull, &pulled)), "STREAM_LIMIT");
+  EXPECT_EQ(Reason(&Messages::Pull, "topic: 'new'"), "STREAM_LIMIT");
   const auto context = NewContext();
   const auto stream = messages_->Subscribe(context.get());
   v1::SubscribeRequest start;
@@ -229,7 +228,7 @@ TEST_F(RefusedTopicsTest, OfASubscriber) {
   v1::SubscribeResponse response;
   while (stream->Read(&response)) continue;
   EXPECT_EQ(ReasonOf(stream->Finish()), "STREAM_LIMIT");
-  EXPECT_TRUE(Topics().empty());
+  EXPECT_TRUE(TopicNames().empty());
 }
 
 }  // namespace

@@ -9,9 +9,8 @@
 #include <grpcpp/grpcpp.h>
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,12 +23,12 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/api/call_table.h"
 #include "server/api/server.h"
-#include "server/base/mutex.h"
 #include "server/runtime/backups.h"
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
-#include "storage/memory_store.h"
+#include "tests/support/proto_text.h"
 #include "tests/support/temp_directory.h"
+#include "tests/unit/rpc/gated_store.h"
 
 namespace duetime::rpc {
 
@@ -70,103 +69,34 @@ inline bool HasRetryInfo(const grpc::Status& status) {
   return false;
 }
 
-// The metadata of a status' ErrorInfo, sorted by key.
-inline std::map<std::string, std::string> MetadataOf(const grpc::Status& status) {
+using Metadata = std::map<std::string, std::string>;
+
+// The metadata of a status' ErrorInfo.
+inline Metadata MetadataOf(const grpc::Status& status) {
   const google::rpc::ErrorInfo info = InfoOf(status);
   return {info.metadata().begin(), info.metadata().end()};
 }
 
-// A store that can hold up its appends, like a disk that does not answer, and the reading of one
-// shard's counts.
-class GatedStore final : public storage::MemoryStore {
- public:
-  using storage::MemoryStore::MemoryStore;
-  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
-                                storage::Durability durability) override {
-    base::MutexLock lock(&mutex_);
-    while (!open_ || (held_type_.has_value() && Has(group, *held_type_))) {
-      if (let_through_ > 0) {
-        --let_through_;
-        break;
-      }
-      append_waits_ = true;
-      changed_.NotifyAll();
-      changed_.Wait(&mutex_);
-    }
-    append_waits_ = false;
-    return MemoryStore::Append(group, durability);
+// Checks a refusal. Its metadata may have more entries.
+inline void ExpectRefused(const grpc::Status& status, grpc::StatusCode code,
+                          const std::string& reason, const Metadata& metadata) {
+  SCOPED_TRACE(reason);
+  EXPECT_EQ(status.error_code(), code) << status.error_message();
+  EXPECT_EQ(ReasonOf(status), reason);
+  const Metadata actual = MetadataOf(status);
+  for (const auto& [key, value] : metadata) {
+    EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
   }
-  void SetOpen(bool open) {
-    base::MutexLock lock(&mutex_);
-    open_ = open;
-    changed_.NotifyAll();
-  }
-  // Lets one append pass: the first one that waits now or later.
-  void LetOneThrough() {
-    base::MutexLock lock(&mutex_);
-    ++let_through_;
-    changed_.NotifyAll();
-  }
-  // Holds up only the appends with a record of this type. nullopt: holds up none.
-  void HoldAppends(std::optional<storage::RecordType> type) {
-    base::MutexLock lock(&mutex_);
-    held_type_ = type;
-    changed_.NotifyAll();
-  }
-  // Waits until an append is held up.
-  void AwaitAppend() {
-    base::MutexLock lock(&mutex_);
-    while (!append_waits_) changed_.Wait(&mutex_);
-  }
+}
 
-  absl::Status ScanCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
-                          const storage::MsRange& times, size_t limit,
-                          std::vector<storage::BucketCount>* counts) override {
-    base::MutexLock lock(&mutex_);
-    while (held_ == shard) {
-      counts_wait_ = true;
-      changed_.NotifyAll();
-      changed_.Wait(&mutex_);
-    }
-    return MemoryStore::ScanCounts(shard, topic, level, times, limit, counts);
-  }
-  void HoldCounts(uint16_t shard) {
-    base::MutexLock lock(&mutex_);
-    held_ = shard;
-  }
-  // Waits until a reader is held up at the counts.
-  void AwaitCounts() {
-    base::MutexLock lock(&mutex_);
-    while (!counts_wait_) changed_.Wait(&mutex_);
-  }
-  void ReleaseCounts() {
-    base::MutexLock lock(&mutex_);
-    held_.reset();
-    changed_.NotifyAll();
-  }
-  bool counts_held() {
-    base::MutexLock lock(&mutex_);
-    return held_.has_value();
-  }
+// A request, or its text format.
+template <typename Request>
+struct Asked {
+  Asked(const Request& request) : proto(request) {}
+  Asked(const std::string& text) : proto(ParseProto<Request>(text)) {}
+  Asked(const char* text) : proto(ParseProto<Request>(text)) {}
 
- private:
-  static bool Has(std::span<const storage::RecordBatch> group, storage::RecordType type) {
-    for (const storage::RecordBatch& batch : group) {
-      for (const storage::Record& record : batch) {
-        if (record.type == type) return true;
-      }
-    }
-    return false;
-  }
-
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = true;
-  std::optional<storage::RecordType> held_type_ ABSL_GUARDED_BY(mutex_);
-  bool append_waits_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t let_through_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<uint16_t> held_ ABSL_GUARDED_BY(mutex_);
-  bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
+  Request proto;
 };
 
 // The system's clock, which a test can advance and set back.
@@ -196,6 +126,12 @@ class JumpingClock final : public base::Clock {
 
 class ServerTest : public ::testing::Test {
  protected:
+  using Messages = v1::Messages::Stub;
+  using Admin = v1::Admin::Stub;
+  // A unary call of a stub, like &Admin::GetTopic.
+  template <typename Stub, typename Request, typename Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
   ServerTest() { node_options_.startup_rate = node_options_.failure_rate = 0; }
   void TearDown() override { StopAll(); }
 
@@ -264,6 +200,57 @@ class ServerTest : public ::testing::Test {
     return gate;
   }
 
+  // Stops the server and listens again, with a new store over the same disk.
+  template <typename Store = storage::MemoryStore>
+  Store* ListenAgain() {
+    StopAll();
+    node_.reset();
+    server_.reset();
+    auto opened = std::make_unique<Store>(disk_.get());
+    Store* const store = opened.get();
+    store_ = std::move(opened);
+    api::ServerOptions options = DefaultOptions();
+    options.listen = {"unix:" + directory_.Join("again")};
+    Listen(options);
+    return store;
+  }
+
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(Method<Stub, Request, Response> method,
+                    const std::type_identity_t<Asked<Request>>& request,
+                    std::type_identity_t<Response>* response) {
+    const std::pair<Messages*, Admin*> stubs = {messages_.get(), admin_.get()};
+    return (std::get<Stub*>(stubs)->*method)(NewContext().get(), request.proto, response);
+  }
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(Method<Stub, Request, Response> method,
+                    const std::type_identity_t<Asked<Request>>& request) {
+    Response response;
+    return Call(method, request, &response);
+  }
+  // The response of a call that must succeed.
+  template <typename Stub, typename Request, typename Response>
+  Response Must(Method<Stub, Request, Response> method,
+                const std::type_identity_t<Asked<Request>>& request) {
+    Response response;
+    const grpc::Status status = Call(method, request, &response);
+    EXPECT_TRUE(status.ok()) << ReasonOf(status) << ": " << status.error_message();
+    return response;
+  }
+  // The reason of a refusal, or "OK".
+  template <typename Stub, typename Request, typename Response>
+  std::string Reason(Method<Stub, Request, Response> method,
+                     const std::type_identity_t<Asked<Request>>& request) {
+    const grpc::Status status = Call(method, request);
+    return status.ok() ? "OK" : ReasonOf(status);
+  }
+  std::vector<std::string> TopicNames() {
+    std::vector<std::string> names;
+    const auto list = Must(&Admin::ListTopics, "");
+    for (const auto& topic : list.topics()) names.push_back(topic.name());
+    return names;
+  }
+
   static v1::ScheduleRequest NewMessage(const std::string& topic, const std::string& payload,
                                         int64_t delay_seconds = 0) {
     v1::ScheduleRequest request;
@@ -273,16 +260,9 @@ class ServerTest : public ::testing::Test {
     return request;
   }
 
-  grpc::Status Schedule(const v1::ScheduleRequest& request, v1::ScheduleResponse* response) {
-    return messages_->Schedule(NewContext().get(), request, response);
-  }
-
   // Schedules the message and returns its id.
   std::string MustSchedule(const v1::ScheduleRequest& request) {
-    v1::ScheduleResponse response;
-    const grpc::Status status = Schedule(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response.message().id();
+    return Must(&Messages::Schedule, request).message().id();
   }
 
   grpc::health::v1::HealthCheckResponse::ServingStatus Health() {

@@ -313,11 +313,8 @@ TEST_F(SubscribeTest, EndsWhenStorageFails) {
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("t");
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
-  v1::ScheduleResponse response;
-  EXPECT_EQ(ReasonOf(Schedule(NewMessage("t", "p", 100), &response)), "STORAGE_FAILED");
-  const grpc::Status status = subscriber.Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(&Messages::Schedule, NewMessage("t", "p", 100)), "STORAGE_FAILED");
+  ExpectRefused(subscriber.Finish(), grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", {});
 }
 
 TEST_F(SubscribeTest, HasALimitOfStreams) {
@@ -329,9 +326,7 @@ TEST_F(SubscribeTest, HasALimitOfStreams) {
     first.Start("t");
     v1::SubscribeRequest request;
     request.mutable_start()->set_topic("t");
-    const grpc::Status status = FirstRequest(request);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    EXPECT_EQ(ReasonOf(status), "STREAM_LIMIT");
+    ExpectRefused(FirstRequest(request), grpc::StatusCode::RESOURCE_EXHAUSTED, "STREAM_LIMIT", {});
     first.HalfClose();
     EXPECT_TRUE(first.Finish().ok());
   }
@@ -359,8 +354,7 @@ TEST_F(SubscribeTest, ManyMessagesArriveOnceAndInOrder) {
     for (size_t i = 0; i < 500; ++i) {
       *batch.add_messages() = NewMessage("t", std::string(100, 'p'));
     }
-    v1::ScheduleBatchResponse response;
-    ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
+    Must(&Messages::ScheduleBatch, batch);
   }
   size_t acked = 0;
   std::set<std::string> ids;
@@ -413,12 +407,8 @@ TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
   EXPECT_TRUE(subscriber.settled.empty());
   EXPECT_TRUE(subscriber.refused.empty());
 
-  v1::GetRequest get;
-  get.set_message_id(id.ToString());
-  v1::GetResponse got;
-  const grpc::Status status = messages_->Get(NewContext().get(), get, &got);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
-  EXPECT_EQ(ReasonOf(status), "CHECKSUM_MISMATCH");
+  ExpectRefused(Call(&Messages::Get, "message_id: '" + id.ToString() + "'"),
+                grpc::StatusCode::DATA_LOSS, "CHECKSUM_MISMATCH", {});
 }
 
 TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {

@@ -37,61 +37,46 @@ class UnaryTest : public ServerTest {
     return status;
   }
 
-  v1::ServerInfoResponse Info() {
-    v1::ServerInfoResponse response;
-    EXPECT_TRUE(admin_->ServerInfo(NewContext().get(), {}, &response).ok());
-    return response;
-  }
+  v1::ServerInfoResponse Info() { return Must(&Admin::ServerInfo, ""); }
 
   cell::Roster members_{250};
 };
 
 TEST_F(UnaryTest, SaysThatItIsStarting) {
   Listen(DefaultOptions());
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(NewMessage("t", "p"), &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(ReasonOf(status), "STARTING");
+  ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p")), grpc::StatusCode::UNAVAILABLE,
+                "STARTING", {});
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Info().state(), v1::SERVING_STATE_STARTING);
   Serve();
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
-  EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+  MustSchedule(NewMessage("t", "p"));
 }
 
 TEST_F(UnaryTest, AStandbySaysWhoLeadsUntilItLeadsItself) {
   Listen(DefaultOptions());
   for (const std::string leader : {"", "other:7400"}) {
     server_->ShowStandby(leader);
-    v1::ScheduleResponse response;
-    const grpc::Status status = Schedule(NewMessage("t", "p"), &response);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-    EXPECT_EQ(ReasonOf(status), "NOT_LEADER");
-    EXPECT_EQ(MetadataOf(status)["leader"], leader);
+    ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p")), grpc::StatusCode::UNAVAILABLE,
+                  "NOT_LEADER", {{"leader", leader}});
     EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
     EXPECT_EQ(Info().state(), v1::SERVING_STATE_STANDBY);
     EXPECT_EQ(Info().leader_address(), leader);
   }
   Serve();
-  v1::ScheduleResponse response;
-  EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+  MustSchedule(NewMessage("t", "p"));
 }
 
 TEST_F(UnaryTest, AServerThatIsAloneHasNoCell) {
   Start();
   EXPECT_FALSE(Info().has_cell());
-  v1::HandOverResponse response;
-  EXPECT_EQ(ReasonOf(admin_->HandOver(NewContext().get(), {}, &response)), "NOT_IN_CELL");
+  EXPECT_EQ(Reason(&Admin::HandOver, ""), "NOT_IN_CELL");
 }
 
 TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   roster_ = &members_;
   Start();
-  const auto hand_over = [this] {
-    v1::HandOverResponse response;
-    const grpc::Status status = admin_->HandOver(NewContext().get(), {}, &response);
-    return status.ok() ? "OK" : ReasonOf(status);
-  };
+  const auto hand_over = [this] { return Reason(&Admin::HandOver, ""); };
   EXPECT_EQ(Info().cell().member(), "a");
   // Its clock is behind the log's.
   const auto report = [&](const char* name, uint64_t time_ms, uint64_t behind_ms = 1'300) {
@@ -130,8 +115,7 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   // The journal takes no more: another member may lead.
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
   for (const char* const reason : {"STORAGE_FAILED", "NOT_LEADER"}) {
-    v1::ScheduleResponse response;
-    EXPECT_EQ(ReasonOf(Schedule(NewMessage("t", "p"), &response)), reason);
+    EXPECT_EQ(Reason(&Messages::Schedule, NewMessage("t", "p")), reason);
   }
 }
 
@@ -145,11 +129,7 @@ TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {
   options.slow_request_ms = 30;
   Start(options);
   MustSchedule(NewMessage("t", "p", 100));
-  v1::PullRequest pull;
-  pull.set_topic("t");
-  pull.mutable_wait()->set_nanos(60'000'000);
-  v1::PullResponse pulled;
-  EXPECT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
+  Must(&Messages::Pull, "topic: 't' wait { nanos: 60000000 }");
   gate->SetOpen(false);
   const uint64_t begin = base::ReadMicros();
   std::thread caller([this] { MustSchedule(NewMessage("t", "p", 100)); });
@@ -174,11 +154,7 @@ TEST_F(UnaryTest, AMessageKeepsTheTraceContextOfItsCall) {
     return context;
   };
   const auto attributes = [this](const std::string& id) {
-    v1::GetRequest get;
-    get.set_message_id(id);
-    get.set_view(v1::MESSAGE_VIEW_FULL);
-    v1::GetResponse response;
-    EXPECT_TRUE(messages_->Get(NewContext().get(), get, &response).ok());
+    const auto response = Must(&Messages::Get, "message_id: '" + id + "' view: MESSAGE_VIEW_FULL");
     const auto& found = response.message().attributes();
     return std::map<std::string, std::string>(found.begin(), found.end());
   };
@@ -194,8 +170,7 @@ TEST_F(UnaryTest, AMessageKeepsTheTraceContextOfItsCall) {
   EXPECT_EQ(attributes(one.message().id()), both);
   ASSERT_TRUE(messages_->Schedule(traced("nonsense").get(), plain, &one).ok());
   EXPECT_TRUE(attributes(one.message().id()).empty());
-  ASSERT_TRUE(messages_->Schedule(NewContext().get(), plain, &one).ok());
-  EXPECT_TRUE(attributes(one.message().id()).empty()) << "of a call before";
+  EXPECT_TRUE(attributes(MustSchedule(plain)).empty()) << "of a call before";
 
   v1::ScheduleBatchRequest batch;
   *batch.add_messages() = plain;
@@ -223,51 +198,41 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   Start();
   v1::ScheduleRequest request = NewMessage("orders", "hello", 100);
   (*request.mutable_attributes())["k"] = "v";
-  v1::ScheduleResponse scheduled;
-  ASSERT_TRUE(Schedule(request, &scheduled).ok());
-  EXPECT_EQ(scheduled.message().topic(), "orders");
-  EXPECT_EQ(scheduled.message().id().size(), 26u);
-  EXPECT_EQ(scheduled.message().state(), v1::Message::STATE_SCHEDULED);
-  EXPECT_EQ(scheduled.message().payload_bytes(), 5);
-  EXPECT_EQ(scheduled.message().payload(), "");
-  EXPECT_EQ(
-      scheduled.message().deliver_time().seconds() - scheduled.message().accept_time().seconds(),
-      100);
+  const v1::Message scheduled = Must(&Messages::Schedule, request).message();
+  EXPECT_EQ(scheduled.topic(), "orders");
+  EXPECT_EQ(scheduled.id().size(), 26u);
+  EXPECT_EQ(scheduled.state(), v1::Message::STATE_SCHEDULED);
+  EXPECT_EQ(scheduled.deliver_time().seconds() - scheduled.accept_time().seconds(), 100);
 
-  v1::GetRequest get;
-  get.set_message_id(scheduled.message().id());
-  v1::GetResponse got;
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().topic(), "orders");
-  EXPECT_EQ(got.message().payload(), "");
-  EXPECT_EQ(got.message().payload_bytes(), 5);
-  EXPECT_EQ(got.message().attributes_size(), 0);
-  get.set_view(v1::MESSAGE_VIEW_FULL);
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().payload(), "hello");
-  EXPECT_EQ(got.message().attributes().at("k"), "v");
-  EXPECT_EQ(got.message().deliver_time().seconds(), scheduled.message().deliver_time().seconds());
+  const std::string id = "message_id: '" + scheduled.id() + "' ";
+  v1::Message got = Must(&Messages::Get, id).message();
+  EXPECT_EQ(got.topic(), "orders");
+  for (const v1::Message& basic : {scheduled, got}) {
+    EXPECT_EQ(basic.payload(), "");
+    EXPECT_EQ(basic.payload_bytes(), 5);
+    EXPECT_EQ(basic.attributes_size(), 0);
+  }
+  got = Must(&Messages::Get, id + "view: MESSAGE_VIEW_FULL").message();
+  EXPECT_EQ(got.payload(), "hello");
+  EXPECT_EQ(got.attributes().at("k"), "v");
+  EXPECT_EQ(got.deliver_time().seconds(), scheduled.deliver_time().seconds());
 
-  v1::CancelRequest cancel;
-  cancel.set_message_id(scheduled.message().id());
-  v1::CancelResponse cancelled;
-  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  auto cancelled = Must(&Messages::Cancel, id);
   EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   EXPECT_EQ(cancelled.state(), v1::Message::STATE_SCHEDULED);
-  EXPECT_EQ(cancelled.message_id(), scheduled.message().id());
+  EXPECT_EQ(cancelled.message_id(), scheduled.id());
   EXPECT_FALSE(cancelled.has_end_time());
-  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  cancelled = Must(&Messages::Cancel, id);
   EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
   EXPECT_EQ(cancelled.state(), v1::Message::STATE_CANCELLED);
   EXPECT_TRUE(cancelled.has_end_time());
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
-  EXPECT_EQ(got.message().payload(), "");
-  EXPECT_EQ(got.message().payload_bytes(), 5);
-  get.set_message_id(storage::MessageId::Make(1, 1'000'000, 0, 5).ToString());
-  const grpc::Status gone = messages_->Get(NewContext().get(), get, &got);
-  EXPECT_EQ(gone.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(ReasonOf(gone), "MESSAGE_NOT_FOUND");
+  got = Must(&Messages::Get, id + "view: MESSAGE_VIEW_FULL").message();
+  EXPECT_EQ(got.state(), v1::Message::STATE_CANCELLED);
+  EXPECT_EQ(got.payload(), "");
+  EXPECT_EQ(got.payload_bytes(), 5);
+  const std::string other = storage::MessageId::Make(1, 1'000'000, 0, 5).ToString();
+  ExpectRefused(Call(&Messages::Get, "message_id: '" + other + "'"), grpc::StatusCode::NOT_FOUND,
+                "MESSAGE_NOT_FOUND", {});
 
   const v1::ServerInfoResponse info = Info();
   EXPECT_EQ(info.state(), v1::SERVING_STATE_SERVING);
@@ -280,9 +245,8 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
 
 TEST_F(UnaryTest, ADueMessageSaysSo) {
   Start();
-  v1::ScheduleResponse response;
-  ASSERT_TRUE(Schedule(NewMessage("t", "p", 0), &response).ok());
-  EXPECT_EQ(response.message().state(), v1::Message::STATE_DUE);
+  EXPECT_EQ(Must(&Messages::Schedule, NewMessage("t", "p")).message().state(),
+            v1::Message::STATE_DUE);
 }
 
 TEST_F(UnaryTest, ABatchAnswersItemByItem) {
@@ -294,8 +258,7 @@ TEST_F(UnaryTest, ABatchAnswersItemByItem) {
   }
   request.mutable_messages(7)->set_topic("not a topic");
   request.mutable_messages(99)->clear_when();
-  v1::ScheduleBatchResponse response;
-  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), request, &response).ok());
+  const auto response = Must(&Messages::ScheduleBatch, request);
   ASSERT_EQ(response.results_size(), 100);
   std::set<std::string> ids;
   for (int i = 0; i < 100; ++i) {
@@ -315,30 +278,24 @@ TEST_F(UnaryTest, ABatchAnswersItemByItem) {
   }
   EXPECT_EQ(ids.size(), 98u);
 
-  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), {}, &response).ok());
-  EXPECT_EQ(response.results_size(), 0);
-  v1::ScheduleBatchRequest all_bad;
-  all_bad.add_messages();
-  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), all_bad, &response).ok());
-  EXPECT_TRUE(response.results(0).has_error());
+  EXPECT_EQ(Must(&Messages::ScheduleBatch, "").results_size(), 0);
+  EXPECT_TRUE(Must(&Messages::ScheduleBatch, "messages { }").results(0).has_error());
 }
 
 TEST_F(UnaryTest, ABatchHasLimits) {
   api::ServerOptions options = DefaultOptions();
-  options.limits.batch_messages_max = 10;
-  options.limits.batch_bytes_max = 10'000;
+  options.limits.batch_messages_max = 2;
   Start(options);
-  v1::ScheduleBatchRequest request;
-  for (int i = 0; i < 11; ++i) *request.add_messages() = NewMessage("t", "p", 50);
-  v1::ScheduleBatchResponse response;
-  grpc::Status status = messages_->ScheduleBatch(NewContext().get(), request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
-  request.mutable_messages()->RemoveLast();
-  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), request, &response).ok());
-  request.mutable_messages(0)->set_payload(std::string(10'000, 'x'));
-  status = messages_->ScheduleBatch(NewContext().get(), request, &response);
-  EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
+  const auto times = [](int count, const std::string& text) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  for (const int items : {2, 3}) {
+    const std::string reason = items > 2 ? "BATCH_TOO_LARGE" : "OK";
+    EXPECT_EQ(Reason(&Messages::ScheduleBatch, times(items, "messages { } ")), reason);
+    EXPECT_EQ(Reason(&Messages::CancelBatch, times(items, "cancels { } ")), reason);
+  }
 }
 
 TEST_F(UnaryTest, BytesThatAreNoMessageAreAnInvalidArgument) {
@@ -370,10 +327,9 @@ TEST_F(UnaryTest, ToleratesAFewUnknownFields) {
   v1::ScheduleRequest request = NewMessage("t", "p", 10);
   auto* unknown = v1::ScheduleRequest::GetReflection()->MutableUnknownFields(&request);
   unknown->AddLengthDelimited(100, std::string(1'000, 'x'));
-  v1::ScheduleResponse response;
-  EXPECT_TRUE(Schedule(request, &response).ok());
+  MustSchedule(request);
   unknown->AddLengthDelimited(100, std::string(100, 'x'));
-  EXPECT_EQ(ReasonOf(Schedule(request, &response)), "MALFORMED_REQUEST");
+  EXPECT_EQ(Reason(&Messages::Schedule, request), "MALFORMED_REQUEST");
 }
 
 TEST_F(UnaryTest, TakesNoCompressedMessages) {
@@ -390,38 +346,12 @@ TEST_F(UnaryTest, RefusesNewMessagesWhenTheDiskIsLow) {
   std::atomic<bool> low{true};
   disk_low_ = [&low] { return low.load(); };
   Start();
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(NewMessage("t", "p", 10), &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(ReasonOf(status), "DISK_LOW");
+  ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p", 10)),
+                grpc::StatusCode::RESOURCE_EXHAUSTED, "DISK_LOW", {});
   EXPECT_TRUE(Info().disk_low());
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   low = false;
-  EXPECT_TRUE(Schedule(NewMessage("t", "p", 10), &response).ok());
-}
-
-TEST_F(UnaryTest, HasALimitOfTopics) {
-  node_options_.catalog.topics_max = 1;
-  Start();
-  v1::ScheduleResponse response;
-  EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
-  EXPECT_EQ(ReasonOf(Schedule(NewMessage("b", "p", 10), &response)), "TOPIC_LIMIT");
-  EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
-}
-
-TEST_F(UnaryTest, TopicNamesSurviveARestart) {
-  Start();
-  const std::string id = MustSchedule(NewMessage("orders", "p", 1000));
-  StopAll();
-  server_.reset();
-  node_.reset();
-  store_ = std::make_unique<storage::MemoryStore>(disk_.get());
-  Start();
-  v1::GetRequest get;
-  get.set_message_id(id);
-  v1::GetResponse got;
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().topic(), "orders");
+  MustSchedule(NewMessage("t", "p", 10));
 }
 
 TEST_F(UnaryTest, DrainingTakesNothingNewButStillCancels) {
@@ -429,15 +359,10 @@ TEST_F(UnaryTest, DrainingTakesNothingNewButStillCancels) {
   const std::string id = MustSchedule(NewMessage("t", "p", 1000));
   server_->Drain();
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
-  v1::ScheduleResponse response;
-  const grpc::Status status = Schedule(NewMessage("t", "p", 10), &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(ReasonOf(status), "DRAINING");
-  v1::CancelRequest cancel;
-  cancel.set_message_id(id);
-  v1::CancelResponse cancelled;
-  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p", 10)), grpc::StatusCode::UNAVAILABLE,
+                "DRAINING", {});
+  EXPECT_EQ(Must(&Messages::Cancel, "message_id: '" + id + "'").outcome(),
+            v1::CancelResponse::OUTCOME_CANCELLED);
   EXPECT_EQ(Info().state(), v1::SERVING_STATE_DRAINING);
 }
 
@@ -445,11 +370,9 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
   Start();
   MustSchedule(NewMessage("t", "p", 1000));
   store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
-  v1::ScheduleResponse response;
   for (int i = 0; i < 2; ++i) {
-    const grpc::Status status = Schedule(NewMessage("t", "p", 1000), &response);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-    EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
+    ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p", 1000)),
+                  grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", {});
   }
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Info().state(), v1::SERVING_STATE_STORAGE_FAILED);
@@ -462,10 +385,7 @@ TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
   Start(options);
   gate->SetOpen(false);
   grpc::Status status;
-  std::thread caller([&] {
-    v1::ScheduleResponse response;
-    status = Schedule(NewMessage("t", "p", 1000), &response);
-  });
+  std::thread caller([&] { status = Call(&Messages::Schedule, NewMessage("t", "p", 1000)); });
   const metrics::RpcMethodStats& calls = stats_.of(api::MethodOf<v1::ScheduleRequest>());
   while (calls.started.load() == 0) std::this_thread::yield();
   server_->Shutdown(std::chrono::milliseconds(20));

@@ -68,30 +68,17 @@ TEST_F(WaitingCallsTest, AreBounded) {
   ASSERT_TRUE(Create("t", "s").ok());
   const Flood floods[] = {
       {"GetSubscription", api::MethodOf<v1::GetSubscriptionRequest>(), kMax,
-       [this](int) {
-         v1::GetSubscriptionRequest get;
-         get.set_topic("t");
-         get.set_name("s");
-         v1::GetSubscriptionResponse got;
-         return admin_->GetSubscription(NewContext().get(), get, &got);
-       }},
+       [this](int) { return Call(&Admin::GetSubscription, "topic: 't' name: 's'"); }},
       {"StartBulk", api::MethodOf<v1::StartBulkRequest>(), kMax,
        [this](int i) {
-         v1::StartBulkRequest start;
-         start.set_topic("t");
-         start.set_name(absl::StrCat("op", i));
-         start.set_action(v1::BULK_ACTION_CANCEL);
-         v1::StartBulkResponse started;
-         return admin_->StartBulk(NewContext().get(), start, &started);
+         return Call(&Admin::StartBulk,
+                     absl::StrCat("topic: 't' action: BULK_ACTION_CANCEL name: 'op", i, "'"));
        }},
       // Shares the limit of StartBulk.
       {"CancelOperation", api::MethodOf<v1::CancelOperationRequest>(), 0,
        [this](int i) {
-         v1::CancelOperationRequest cancel;
-         cancel.set_name(absl::StrCat("op", i));
-         v1::CancelOperationResponse cancelled;
          const grpc::Status status =
-             admin_->CancelOperation(NewContext().get(), cancel, &cancelled);
+             Call(&Admin::CancelOperation, absl::StrCat("name: 'op", i, "'"));
          return status.error_code() == grpc::StatusCode::NOT_FOUND ? grpc::Status::OK : status;
        }},
       {"Settle", api::MethodOf<v1::SettleRequest>(), kMax,
@@ -101,8 +88,7 @@ TEST_F(WaitingCallsTest, AreBounded) {
            const auto token = protocol::MakeToken({}, shard, /*epoch=*/0, static_cast<uint64_t>(i));
            protocol::WriteLease(token, settle.add_settlements()->mutable_lease_token());
          }
-         v1::SettleResponse settled;
-         return messages_->Settle(NewContext().get(), settle, &settled);
+         return Call(&Messages::Settle, settle);
        }},
   };
   StandStill(gate);
@@ -135,10 +121,8 @@ TEST_F(WaitingCallsTest, AreBounded) {
     EXPECT_TRUE(flood.call(kCalls).ok());
   }
   for (int i = 0; i <= kCalls; ++i) {
-    v1::GetOperationRequest get;
-    get.set_name(absl::StrCat("op", i));
     v1::GetOperationResponse got;
-    if (!admin_->GetOperation(NewContext().get(), get, &got).ok()) continue;
+    if (!Call(&Admin::GetOperation, absl::StrCat("name: 'op", i, "'"), &got).ok()) continue;
     EXPECT_NE(got.operation().state(), v1::Operation::STATE_STARTING) << i;
   }
 }
