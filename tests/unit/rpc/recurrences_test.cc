@@ -74,25 +74,13 @@ TEST_F(RecurrencesTest, ACompletedRecurrenceEndsWithItsTopic) {
   Start();
   v1::CreateRecurrenceRequest once = NewRecurrence("once", "a", "p");
   once.mutable_recurrence()->mutable_schedule()->set_max_count(1);
-  v1::Recurrence made;
-  ASSERT_TRUE(Create(once, &made).ok());
-  v1::DeleteTopicRequest remove;
-  remove.set_name("a");
-  v1::DeleteTopicResponse removed;
-  EXPECT_EQ(ReasonOf(admin_->DeleteTopic(NewContext().get(), remove, &removed)), "TOPIC_NOT_EMPTY");
-  v1::CancelRequest cancel;
-  cancel.set_message_id(made.next_message_id());
-  v1::CancelResponse cancelled;
-  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  v1::GetRecurrenceRequest get;
-  get.set_name("once");
-  v1::GetRecurrenceResponse got;
-  ASSERT_TRUE(messages_->GetRecurrence(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.recurrence().state(), v1::Recurrence::STATE_COMPLETED);
-  const grpc::Status deleted = admin_->DeleteTopic(NewContext().get(), remove, &removed);
-  ASSERT_TRUE(deleted.ok()) << deleted.error_message();
-  EXPECT_EQ(ReasonOf(messages_->GetRecurrence(NewContext().get(), get, &got)),
-            "RECURRENCE_NOT_FOUND");
+  const std::string next = Create(once).next_message_id();
+  EXPECT_EQ(Reason(&Admin::DeleteTopic, "name: 'a'"), "TOPIC_NOT_EMPTY");
+  Must(&Messages::Cancel, "message_id: '" + next + "'");
+  EXPECT_EQ(Must(&Messages::GetRecurrence, "name: 'once'").recurrence().state(),
+            v1::Recurrence::STATE_COMPLETED);
+  Must(&Admin::DeleteTopic, "name: 'a'");
+  EXPECT_EQ(Reason(&Messages::GetRecurrence, "name: 'once'"), "RECURRENCE_NOT_FOUND");
 }
 
 TEST_F(RecurrencesTest, ARepeatIsTheSameThoughTheTopicHasChanged) {
