@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace duetime::api {
 
@@ -27,5 +28,12 @@ struct RequestLimits {
     return std::max(batch_bytes_max, payload_bytes_max + attributes_bytes_max);
   }
 };
+
+// The limits of stored settings. They were within the knobs when a client gave them, and the knobs
+// may be lower now.
+inline RequestLimits LimitsOfStored() {
+  constexpr auto kNone = std::numeric_limits<uint64_t>::max();
+  return {.horizon_ms = kNone, .payload_bytes_max = kNone};
+}
 
 }  // namespace duetime::api

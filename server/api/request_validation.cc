@@ -133,7 +133,7 @@ absl::Status ValidatePull(const v1::PullRequest& request, const RequestLimits& l
 
 uint64_t LeaseMs(const ValidStart& start, const protocol::SubscriptionSettings& settings) {
   if (start.lease_ms > 0) return start.lease_ms;
-  return settings.lease_ms > 0 ? settings.lease_ms : kLeaseMsDefault;
+  return settings.lease_ms() > 0 ? settings.lease_ms() : kLeaseMsDefault;
 }
 
 absl::Status InvalidSubscribeError(absl::string_view field, absl::string_view text) {

@@ -131,7 +131,7 @@ class Loader {
     state_->Set(entry, std::move(topic));
     entry->phase = stored.phase;
     entry->longest_retention_ms =
-        std::max(stored.longest_retention_ms, stored.settings.tombstone_retention_ms.value_or(0));
+        std::max(stored.longest_retention_ms, stored.settings.tombstone_retention_ms());
     if (stored.free_ms > 0) free_ms_[entry->topic->id] = stored.free_ms;
     return entry;
   }
@@ -314,10 +314,10 @@ class Loader {
     if (!note.has_value()) return absl::DataLossError("the note of a restore is damaged");
     if (note->paused) return absl::OkStatus();
     for (TopicEntry* const entry : state_->All()) {
-      if (entry->phase != TopicPhase::kLive || entry->topic->settings.paused) continue;
+      if (entry->phase != TopicPhase::kLive || entry->topic->settings.paused()) continue;
       Topic topic = *entry->topic;
-      topic.settings.paused = true;
-      topic.settings.paused_by_restore = true;
+      topic.settings.set_paused(true);
+      topic.settings.set_paused_by_restore(true);
       state_->Set(entry, std::move(topic));
       state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
     }

@@ -35,21 +35,14 @@ void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag)
   protocol::TopicCommand command;
   command.tag = tag;
   command.topic = topic->id;
-  const TopicSettings& settings = topic->settings;
-  command.tombstone_retention_ms =
-      settings.tombstone_retention_ms.value_or(options_.tombstone_retention_ms);
+  // Shares the topic's version instead of a copy for each shard.
+  command.settings = protocol::TopicSettingsPtr(topic, &topic->settings);
   command.quota = topic->quota;
   command.watch = watch;
   const Change* const change = changes_->Find(topic->id);
   command.count = watch || (change != nullptr && change->deletes_topic);
   command.deleted = topic->deleted;
-  command.paused = settings.paused;
-  command.paused_by_restore = settings.paused_by_restore;
   command.pace = topic->pace;
-  command.minute_max = settings.minute_max;
-  command.bucket_policy = settings.minute_policy;
-  // The unit of the spread is a minute.
-  command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
   command.dead_letter = topic->dead_letters;
   command.first_id = topic->first_id;
   std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/catalog_records.h"
 
+#include <utility>
+
 #include "server/base/check.h"
 #include "server/catalog/catalog.pb.h"
-#include "server/protocol/settings_codec.h"
+#include "server/protocol/settings.h"
 
 namespace duetime::catalog {
 namespace {
@@ -34,30 +36,15 @@ std::string EncodeTopic(const StoredTopic& topic) {
   record.set_longest_retention_ms(topic.longest_retention_ms);
   record.set_first_epoch(topic.first_id.epoch());
   record.set_first_sequence(topic.first_id.sequence());
-  internal::TopicSettingsRecord* const to = record.mutable_settings();
-  const TopicSettings& from = topic.settings;
-  to->set_max_pending(from.max_pending);
-  to->set_max_payload_bytes(from.max_payload_bytes);
-  to->set_default_ttl_ms(from.default_ttl_ms);
-  if (from.tombstone_retention_ms.has_value())
-    to->set_tombstone_retention_ms(*from.tombstone_retention_ms);
-  to->set_rate_per_s(from.rate_per_s);
-  to->set_burst(from.burst);
-  to->set_paused(from.paused);
-  to->set_paused_by_restore(from.paused_by_restore);
-  to->set_minute_max(from.minute_max);
-  to->set_minute_policy(static_cast<uint32_t>(from.minute_policy));
-  to->set_minute_spread_ms(from.minute_spread_ms);
-  to->set_dead_letter_topic(from.dead_letter_topic);
+  *record.mutable_settings() = topic.settings;
   return Serialize(record);
 }
 
 absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
   internal::TopicRecord record;
   if (!Parse(bytes, &record)) return DamagedError();
-  const internal::TopicSettingsRecord& from = record.settings();
   if (!internal::TopicRecord::State_IsValid(record.state()) ||
-      from.minute_policy() > static_cast<uint32_t>(protocol::BucketPolicy::kSpread)) {
+      !protocol::CheckStored(record.settings()).ok()) {
     return DamagedError();
   }
   StoredTopic topic;
@@ -71,19 +58,7 @@ absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
   if (record.first_epoch() > 0) {
     topic.first_id = storage::MessageId::Make(record.first_epoch(), record.first_sequence(), 0, 0);
   }
-  TopicSettings& to = topic.settings;
-  to.max_pending = from.max_pending();
-  to.max_payload_bytes = from.max_payload_bytes();
-  to.default_ttl_ms = from.default_ttl_ms();
-  if (from.has_tombstone_retention_ms()) to.tombstone_retention_ms = from.tombstone_retention_ms();
-  to.rate_per_s = from.rate_per_s();
-  to.burst = from.burst();
-  to.paused = from.paused();
-  to.paused_by_restore = from.paused_by_restore();
-  to.minute_max = from.minute_max();
-  to.minute_policy = static_cast<protocol::BucketPolicy>(from.minute_policy());
-  to.minute_spread_ms = from.minute_spread_ms();
-  to.dead_letter_topic = from.dead_letter_topic();
+  topic.settings = std::move(*record.mutable_settings());
   return topic;
 }
 
@@ -95,7 +70,7 @@ std::string EncodeSubscription(const StoredSubscription& subscription) {
   record.set_create_ms(subscription.create_ms);
   record.set_from_now(subscription.from_now);
   record.set_keep_messages(subscription.keep_messages);
-  protocol::Write(subscription.settings, record.mutable_settings());
+  *record.mutable_settings() = subscription.settings;
   return Serialize(record);
 }
 
@@ -112,7 +87,8 @@ absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes) {
   subscription.create_ms = record.create_ms();
   subscription.from_now = record.from_now();
   subscription.keep_messages = record.keep_messages();
-  absl::Status status = protocol::ReadSettings(record.settings(), &subscription.settings);
+  subscription.settings = std::move(*record.mutable_settings());
+  absl::Status status = protocol::CompleteStored(&subscription.settings);
   if (!status.ok()) return status;
   return subscription;
 }

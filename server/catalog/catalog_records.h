@@ -37,7 +37,7 @@ struct StoredSubscription {
   SubscriptionPhase phase = SubscriptionPhase::kLive;
   storage::TopicId topic{};
   std::string name;
-  protocol::SubscriptionSettings settings;
+  protocol::SubscriptionSettings settings = protocol::DefaultSubscriptionSettings();
   uint64_t create_ms = 0;
   bool from_now = false;
   bool keep_messages = false;

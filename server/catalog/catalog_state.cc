@@ -10,6 +10,7 @@
 
 namespace duetime::catalog {
 
+using protocol::DeadLetterOf;
 using storage::Durability;
 using storage::ObjectKind;
 using storage::Record;
@@ -208,12 +209,12 @@ void CatalogState::RemoveLink(TopicId to) {
 }
 
 void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
-  if (settings.dead_letter_topic != topic->settings.dead_letter_topic) topic->dead_letters = {};
+  if (settings.dead_letter_topic() != topic->settings.dead_letter_topic()) topic->dead_letters = {};
   topic->settings = settings;
-  if (topic->quota == nullptr && settings.max_pending > 0) {
+  if (topic->quota == nullptr && settings.max_pending() > 0) {
     topic->quota = std::make_shared<protocol::TopicQuota>();
   }
-  if (topic->pace == nullptr && settings.rate_per_s > 0) {
+  if (topic->pace == nullptr && settings.rate_per_s() > 0) {
     topic->pace = std::make_shared<protocol::TopicPace>();
   }
 }
@@ -281,22 +282,22 @@ SubscriptionId CatalogState::NextSubscription(TopicEntry* entry) {
 
 void CatalogState::SetSubscription(TopicEntry* entry, SubscriptionEntry subscription) {
   SubscriptionEntry& place = entry->subscriptions[subscription.stored.name];
-  RemoveLink(place.stored.settings.dead_letter);
+  RemoveLink(DeadLetterOf(place.stored.settings));
   place = std::move(subscription);
-  AddLink(place.stored.settings.dead_letter);
+  AddLink(DeadLetterOf(place.stored.settings));
 }
 
 void CatalogState::SetSettings(SubscriptionEntry* subscription,
                                protocol::SubscriptionSettings settings) {
-  RemoveLink(subscription->stored.settings.dead_letter);
+  RemoveLink(DeadLetterOf(subscription->stored.settings));
   subscription->stored.settings = std::move(settings);
-  AddLink(subscription->stored.settings.dead_letter);
+  AddLink(DeadLetterOf(subscription->stored.settings));
 }
 
 void CatalogState::EraseSubscription(TopicEntry* entry, const std::string& name) {
   const auto found = entry->subscriptions.find(name);
   DT_CHECK(found != entry->subscriptions.end());
-  RemoveLink(found->second.stored.settings.dead_letter);
+  RemoveLink(DeadLetterOf(found->second.stored.settings));
   entry->subscriptions.erase(found);
 }
 
@@ -326,8 +327,8 @@ void CatalogState::Publish(const TopicPtr& topic) {
   if (before != nullptr && before->deleted) --snapshot_.deleted_topics_;
   if (topic->deleted) ++snapshot_.deleted_topics_;
   const TopicSettings& settings = topic->settings;
-  if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
-  if (topic->pace != nullptr) topic->pace->Set(settings.rate_per_s, settings.burst);
+  if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending());
+  if (topic->pace != nullptr) topic->pace->Set(settings.rate_per_s(), settings.burst());
   // The number has another name now.
   if (before != nullptr && before->name() != topic->name()) {
     snapshot_.topics_by_name_.Erase(before->name());
@@ -403,7 +404,7 @@ void CatalogState::CheckInvariants() const {
     for (const auto& [name, subscription] : entry->subscriptions) {
       DT_CHECK(name == subscription.stored.name && subscription.id != SubscriptionId{});
       DT_CHECK(subscription.stored.topic == entry->topic->id);
-      link(subscription.stored.settings.dead_letter);
+      link(DeadLetterOf(subscription.stored.settings));
     }
   }
   DT_CHECK_EQ(listened, listened_);

@@ -63,7 +63,7 @@ struct CreateSubscription {
   RequestTag tag{};
   std::string topic;
   std::string name;
-  protocol::SubscriptionSettings settings = {};
+  protocol::SubscriptionSettings settings = protocol::DefaultSubscriptionSettings();
   // The subscription gets only messages that are accepted from now on. No effect on the first
   // subscription of a topic.
   bool from_now = true;

@@ -44,8 +44,8 @@ void LiveTopics::Create(const CreateTopic& command) {
   } else if (!exists) {
     status = CheckRoomFor(command.settings, state_->NeedOf(entry));
   }
-  if (status.ok() && !exists && !command.settings.dead_letter_topic.empty()) {
-    status = CheckNoCycle(command.name, command.settings.dead_letter_topic);
+  if (status.ok() && !exists && !command.settings.dead_letter_topic().empty()) {
+    status = CheckNoCycle(command.name, command.settings.dead_letter_topic());
   }
   if (status.ok()) {
     status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
@@ -64,10 +64,10 @@ void LiveTopics::Update(const UpdateTopic& command) {
   } else {
     settings = entry->topic->settings;
     status = command.edit(&settings);
-    settings.paused_by_restore = entry->topic->settings.paused_by_restore && settings.paused;
-    const bool renamed = settings.dead_letter_topic != entry->topic->settings.dead_letter_topic;
+    settings.set_paused_by_restore(entry->topic->settings.paused_by_restore() && settings.paused());
+    const bool renamed = settings.dead_letter_topic() != entry->topic->settings.dead_letter_topic();
     if (status.ok() && renamed) {
-      const std::string& named = settings.dead_letter_topic;
+      const std::string& named = settings.dead_letter_topic();
       status =
           CheckNoCycle(command.name, named.empty() ? DefaultDeadLettersName(command.name) : named);
       if (status.ok()) status = CheckRoomFor(settings, {});
@@ -86,7 +86,7 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   topic.used = true;
   state_->Set(entry, std::move(topic));
   entry->longest_retention_ms =
-      std::max(entry->longest_retention_ms, settings.tombstone_retention_ms.value_or(0));
+      std::max(entry->longest_retention_ms, settings.tombstone_retention_ms());
   state_->Write(*entry, TopicPhase::kLive, settings);
   // Without room for the default dead-letter topic there is no link, and the shards refuse dead
   // letters. The next start, and a client's dead-letter settlement, try again.
@@ -176,7 +176,7 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
 }
 
 absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, TopicNeed need) {
-  const std::string& name = settings.dead_letter_topic;
+  const std::string& name = settings.dead_letter_topic();
   if (!name.empty()) need += state_->NeedOf(state_->Find(name), /*reserve=*/true);
   return state_->CheckRoom(/*listened=*/false, need);
 }
@@ -184,10 +184,10 @@ absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, TopicNeed n
 bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {
   const Topic& topic = *entry.topic;
   if (topic.deleted || topic.dead_letters != TopicId{}) return false;
-  if (!topic.settings.dead_letter_topic.empty()) return true;
+  if (!topic.settings.dead_letter_topic().empty()) return true;
   for (const auto& [name, subscription] : entry.subscriptions) {
     const protocol::SubscriptionSettings& settings = subscription.stored.settings;
-    if (settings.dead_letter_name.empty() && settings.MakesDeadLetters()) return true;
+    if (settings.dead_letter_name().empty() && protocol::MakesDeadLetters(settings)) return true;
   }
   return false;
 }
@@ -197,7 +197,7 @@ std::vector<std::string> LiveTopics::DeadLettersOf(absl::string_view topic) {
   if (entry == nullptr) return {DefaultDeadLettersName(topic)};
   std::vector<std::string> names = {DeadLettersName(*entry->topic)};
   for (const auto& [name, subscription] : entry->subscriptions) {
-    const std::string& own = subscription.stored.settings.dead_letter_name;
+    const std::string& own = subscription.stored.settings.dead_letter_name();
     if (!own.empty()) names.push_back(own);
   }
   return names;

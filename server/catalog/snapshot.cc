@@ -12,7 +12,7 @@ namespace duetime::catalog {
 
 std::string DeadLettersName(const Topic& topic) {
   DT_CHECK(topic.name_text != nullptr);
-  if (!topic.settings.dead_letter_topic.empty()) return topic.settings.dead_letter_topic;
+  if (!topic.settings.dead_letter_topic().empty()) return topic.settings.dead_letter_topic();
   return DefaultDeadLettersName(topic.name());
 }
 
@@ -98,7 +98,7 @@ bool Snapshot::ReservesName(storage::TopicId id) const {
   });
   if (found) return true;
   subscriptions_by_id_.VisitFrom(storage::SubscriptionId{}, [&](const SubscriptionPtr& of) {
-    found = of->settings.dead_letter == id;
+    found = protocol::DeadLetterOf(of->settings) == id;
     return !found;
   });
   return found;

@@ -24,15 +24,15 @@ SubscriptionChange::SubscriptionChange(const CatalogOptions& options, CatalogSta
 
 absl::Status SubscriptionChange::CompleteSettings(TopicEntry* entry,
                                                   protocol::SubscriptionSettings* settings) {
-  settings->dead_letter = {};
-  if (settings->dead_letter_name.empty()) {
-    return settings->MakesDeadLetters() ? topics_->LinkDeadLetters(entry, /*needed=*/false)
-                                        : absl::OkStatus();
+  settings->clear_dead_letter();
+  if (settings->dead_letter_name().empty()) {
+    return protocol::MakesDeadLetters(*settings) ? topics_->LinkDeadLetters(entry, /*needed=*/false)
+                                                 : absl::OkStatus();
   }
   TopicEntry* target = nullptr;
-  absl::Status status = topics_->CheckNoCycle(entry->topic->name(), settings->dead_letter_name);
-  if (status.ok()) status = topics_->Reserve(settings->dead_letter_name, &target);
-  if (status.ok()) settings->dead_letter = target->topic->id;
+  absl::Status status = topics_->CheckNoCycle(entry->topic->name(), settings->dead_letter_name());
+  if (status.ok()) status = topics_->Reserve(settings->dead_letter_name(), &target);
+  if (status.ok()) settings->set_dead_letter(static_cast<uint32_t>(target->topic->id));
   return status;
 }
 
@@ -56,9 +56,9 @@ void SubscriptionChange::Begin(TopicEntry* entry, RequestTag tag, const std::str
 void SubscriptionChange::Create(base::Now now, const CreateSubscription& command) {
   TopicEntry* entry = nullptr;
   std::optional<std::string> dead_letters;
-  if (!command.settings.dead_letter_name.empty()) {
-    dead_letters = command.settings.dead_letter_name;
-  } else if (command.settings.MakesDeadLetters()) {
+  if (!command.settings.dead_letter_name().empty()) {
+    dead_letters = command.settings.dead_letter_name();
+  } else if (protocol::MakesDeadLetters(command.settings)) {
     dead_letters = DefaultDeadLettersName(command.topic);
   }
   const bool used = !command.by_use;
@@ -69,7 +69,8 @@ void SubscriptionChange::Create(base::Now now, const CreateSubscription& command
   const auto found = entry->subscriptions.find(command.name);
   if (found != entry->subscriptions.end()) {
     protocol::SubscriptionSettings asked = command.settings;
-    asked.dead_letter = found->second.stored.settings.dead_letter;  // the name decides it
+    // The name decides the number.
+    asked.set_dead_letter(found->second.stored.settings.dead_letter());
     if (!command.by_use && asked != found->second.stored.settings) {
       status = SubscriptionExistsError(command.topic, command.name);
       return refuse();
@@ -110,9 +111,9 @@ void SubscriptionChange::Update(const UpdateSubscription& command) {
     status = command.edit(&settings);
     // A name that stays is not checked again: settings of an older version may circle, and the
     // subscription can be paused all the same.
-    keeps_target = before.dead_letter != storage::TopicId{} &&
-                   settings.dead_letter_name == before.dead_letter_name;
-    settings.dead_letter = before.dead_letter;
+    keeps_target =
+        before.dead_letter() != 0 && settings.dead_letter_name() == before.dead_letter_name();
+    settings.set_dead_letter(before.dead_letter());
   }
   if (status.ok() && !keeps_target) status = CompleteSettings(entry, &settings);
   if (!status.ok()) return output_->AnswerLater({.tag = command.tag, .status = status});

@@ -6,12 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-#include "server/protocol/commands.h"
+#include "server/protocol/settings.h"
+#include "server/protocol/subscription_state.h"
+#include "server/protocol/topic_pace.h"
 #include "server/protocol/topic_quota.h"
 #include "storage/message_id.h"
 #include "storage/types.h"
@@ -22,33 +23,7 @@ namespace duetime::catalog {
 inline constexpr absl::string_view kDeadLetterSuffix = ".dlq";
 inline constexpr size_t kTopicBytesMax = 255;
 
-// The settings of a topic. A topic that was created by use has the defaults.
-struct TopicSettings {
-  // 0: no limit.
-  uint64_t max_pending = 0;
-  // 0: the server's.
-  uint64_t max_payload_bytes = 0;
-  // 0: none.
-  uint64_t default_ttl_ms = 0;
-  // Absent: the server's.
-  std::optional<uint64_t> tombstone_retention_ms;
-  // Deliveries per second of each subscription, and deliveries at once. 0: no limit, and no burst.
-  uint64_t rate_per_s = 0;
-  uint64_t burst = 0;
-  bool paused = false;
-  // The first start after a restore paused the topic, and no client has resumed it. If it is set,
-  // `paused` is set. No client can set it.
-  bool paused_by_restore = false;
-  // The most messages that may become due in one minute, the policy for more, and the longest delay
-  // that kSpread may add. If minute_max is 0, there is no limit, and the other two are 0.
-  uint64_t minute_max = 0;
-  protocol::BucketPolicy minute_policy{};
-  uint64_t minute_spread_ms = 0;
-  // Empty: the topic's name with kDeadLetterSuffix.
-  std::string dead_letter_topic{};
-
-  friend bool operator==(const TopicSettings&, const TopicSettings&) = default;
-};
+using protocol::TopicSettings;
 
 // Whether a deleted topic is in use again, or its name has ended. All versions of a topic since its
 // deletion began share one object. Thread-safe. Guarantee: at most one of Use and End ever returns
@@ -114,7 +89,7 @@ struct Subscription {
   storage::SubscriptionId id{};
   storage::TopicId topic{};
   std::string name;
-  protocol::SubscriptionSettings settings;
+  protocol::SubscriptionSettings settings = protocol::DefaultSubscriptionSettings();
   uint64_t create_ms = 0;
   // Distinguishes, within one run, this subscription from earlier and later subscriptions with the
   // same name and number.

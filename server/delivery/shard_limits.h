@@ -46,7 +46,7 @@ struct ShardLimits {
   uint32_t failure_rate = 0;
   // Not a knob. The retry policy of a topic's subscription while it has no name, and so no
   // settings.
-  protocol::RetryPolicy nameless_retry = {};
+  protocol::RetryPolicy nameless_retry = protocol::DefaultSubscriptionSettings().retry();
   // Not a knob. The secret behind the lease tokens, which the node draws at each start.
   base::SipKey lease_key = {};
 };

@@ -13,8 +13,8 @@ namespace duetime::delivery {
 // subscription, so an explanation names what the delivery itself waits for. Cost: O(1).
 inline protocol::WaitReason WaitReasonOf(const Subscription& subscription) {
   using protocol::WaitReason;
-  if (subscription.topic->paused) return WaitReason::kTopicPaused;
-  if (subscription.state.settings.paused) return WaitReason::kSubscriptionPaused;
+  if (subscription.topic->settings->paused()) return WaitReason::kTopicPaused;
+  if (subscription.state.settings.paused()) return WaitReason::kSubscriptionPaused;
   if (subscription.streams == 0) return WaitReason::kNoSubscriber;
   if (subscription.available.empty()) return WaitReason::kNoCredit;
   return subscription.pacing.waits_for;

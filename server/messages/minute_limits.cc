@@ -17,18 +17,20 @@ using storage::MessageId;
 using storage::TopicId;
 
 void MinuteLimits::Set(const protocol::TopicCommand& command) {
-  const bool limited = command.minute_max > 0;
+  const protocol::TopicSettings& settings = *command.settings;
+  const bool limited = settings.minute_max() > 0;
   writer_->CountMinutes(command.topic, limited);
   if (!limited) {
     limits_.erase(command.topic);
     return;
   }
   DT_CHECK_GT(shard_count_, 0);
-  const uint64_t share = (command.minute_max - 1) / shard_count_ + 1;
-  limits_[command.topic] = {.messages = command.minute_max,
+  const uint64_t share = (settings.minute_max() - 1) / shard_count_ + 1;
+  limits_[command.topic] = {.messages = settings.minute_max(),
                             .share = static_cast<int64_t>(std::min<uint64_t>(share, INT64_MAX)),
-                            .policy = command.bucket_policy,
-                            .spread_ms = uint64_t{command.spread_minutes_max} * kMinuteMs};
+                            .policy = settings.minute_policy(),
+                            // The unit of the spread is a minute.
+                            .spread_ms = settings.minute_spread_ms() / kMinuteMs * kMinuteMs};
 }
 
 absl::Status MinuteLimits::Place(base::Now now, TopicId topic, const Request& request,
@@ -43,19 +45,19 @@ absl::Status MinuteLimits::Place(base::Now now, TopicId topic, const Request& re
   if (!messages.ok()) return base::StorageFailedError();
   const int64_t others = *messages - (counted ? 1 : 0);
   if (others < limit.share) return absl::OkStatus();
-  if (limit.policy == protocol::BucketPolicy::kWarn) {
+  if (limit.policy == protocol::TopicSettings::WARN) {
     placement->over = true;
     return absl::OkStatus();
   }
   if (counted || request.keeps_time) return absl::OkStatus();
-  if (limit.policy == protocol::BucketPolicy::kSpread)
+  if (limit.policy == protocol::TopicSettings::SPREAD)
     return Spread(topic, limit, request, placement);
   return BucketFullError(minute_ms, limit.messages);
 }
 
 absl::Status MinuteLimits::Spread(TopicId topic, const Limit& limit, const Request& request,
                                   Placement* placement) const {
-  DT_CHECK(limit.policy == protocol::BucketPolicy::kSpread);
+  DT_CHECK(limit.policy == protocol::TopicSettings::SPREAD);
   const uint64_t latest_ms =
       std::min({request.deliver_ms + limit.spread_ms, request.latest_ms, MessageId::kDueMax});
   const uint64_t minute_ms = MinuteOf(request.deliver_ms);
@@ -77,7 +79,7 @@ absl::Status MinuteLimits::Spread(TopicId topic, const Limit& limit, const Reque
 
 bool MinuteLimits::Over(base::Now now, TopicId topic, uint64_t due_ms) const {
   const auto it = limits_.find(topic);
-  if (it == limits_.end() || it->second.policy != protocol::BucketPolicy::kWarn ||
+  if (it == limits_.end() || it->second.policy != protocol::TopicSettings::WARN ||
       due_ms <= now.wall_ms) {
     return false;
   }

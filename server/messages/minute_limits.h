@@ -22,7 +22,7 @@ namespace duetime::messages {
 // evenly (api::ScheduleRouter). So no shard has to ask another one. Within a shard the count is
 // exact.
 //
-// Cost: a look-up for each message of a topic with a limit; kSpread also walks over full minutes.
+// Cost: a look-up for each message of a topic with a limit; SPREAD also walks over full minutes.
 // Thread safety: confined to the shard's engine thread.
 class MinuteLimits {
  public:
@@ -35,12 +35,12 @@ class MinuteLimits {
     // The message keeps its time, and needs no room there, even if it is due in another minute
     // because the clock was set back since it was accepted.
     bool keeps_time = false;
-    // kSpread does not move the message past this.
+    // SPREAD does not move the message past this.
     uint64_t latest_ms = std::numeric_limits<uint64_t>::max();
   };
   struct Placement {
     uint64_t deliver_ms = 0;
-    // With kWarn: the minute is over its limit with this message.
+    // With WARN: the minute is over its limit with this message.
     bool over = false;
   };
 
@@ -58,7 +58,7 @@ class MinuteLimits {
   absl::Status Place(base::Now now, storage::TopicId topic, const Request& request,
                      Placement* placement) const;
 
-  // With kWarn: true if the minute of a pending message is over its limit. False if the store
+  // With WARN: true if the minute of a pending message is over its limit. False if the store
   // cannot be read.
   bool Over(base::Now now, storage::TopicId topic, uint64_t due_ms) const;
 
@@ -67,7 +67,7 @@ class MinuteLimits {
     // The limit of the topic, and the share of this shard.
     uint64_t messages = 0;
     int64_t share = 0;
-    protocol::BucketPolicy policy{};
+    protocol::TopicSettings::BucketPolicy policy{};
     uint64_t spread_ms = 0;
   };
 

@@ -81,17 +81,12 @@ struct InspectCommand {
   std::vector<storage::MessageKey> keys;
 };
 
-// The policy for a message whose minute is full. kWarn accepts the message, and the reply says so.
-// kRefuse refuses the message. kSpread moves the message to a later minute.
-enum class BucketPolicy : uint8_t { kWarn = 1, kRefuse = 2, kSpread = 3 };
-
-// Gives a shard the settings of a topic that it needs. The shard sends a TopicReply when the
-// settings apply.
+// Gives a shard the settings of a topic, and what belongs to them. The shard sends a TopicReply
+// when the settings apply.
 struct TopicCommand {
   CallTag tag{};
   storage::TopicId topic{};
-  // How long the shard keeps the tombstone and key of an ended message. 0: it keeps neither.
-  uint64_t tombstone_retention_ms = 0;
+  TopicSettingsPtr settings = DefaultTopicSettings();
   // Shared by all shards. Null: the topic never had a limit.
   std::shared_ptr<TopicQuota> quota;
   // Set for a topic that is deleted or being deleted. Effects::used_topics (replies.h) reports the
@@ -102,10 +97,6 @@ struct TopicCommand {
   bool count = false;
   // The topic is deleted, so its completed recurrences end.
   bool deleted = false;
-  // The shard accepts the topic's messages but does not deliver them.
-  bool paused = false;
-  // The topic waits for an operator after a restore, so its subscriptions drop nothing.
-  bool paused_by_restore = false;
   // Shared by all shards. Null: the topic never had a rate.
   std::shared_ptr<TopicPace> pace = nullptr;
   // The dead-letter topic for subscriptions that name none. 0: unknown.
@@ -114,11 +105,6 @@ struct TopicCommand {
   // one on, and what names the topic with a lower id is of the other topic, and not found. 0: no
   // other topic had the number.
   storage::MessageId first_id{};
-  // The most messages that may become due in one minute, in all shards together. 0: no limit.
-  uint64_t minute_max = 0;
-  BucketPolicy bucket_policy = BucketPolicy::kWarn;
-  // For kSpread: the longest delay, in minutes.
-  uint32_t spread_minutes_max = 0;
 };
 
 // Creates, updates or deletes a subscription. Every shard gets the command. The catalog makes one

@@ -56,7 +56,7 @@ struct AcceptedMessage {
   uint64_t old_deliver_ms = 0;
   // With kCreated, if another message had the key and could not be replaced: that message.
   std::optional<storage::MessageId> previous_id;
-  // The message's minute holds more messages than its limit (BucketPolicy::kWarn).
+  // The message's minute holds more messages than its limit (TopicSettings::WARN).
   bool minute_limit_exceeded = false;
   // The request id was known: this is the answer to its first request.
   bool request_repeated = false;

@@ -8,7 +8,6 @@
 
 #include "server/protocol/object_codec.h"
 #include "server/protocol/objects.pb.h"
-#include "server/protocol/settings_codec.h"
 
 namespace duetime::protocol {
 namespace {
@@ -27,7 +26,7 @@ std::string EncodeSubscription(const SubscriptionState& state) {
   record.set_topic(static_cast<uint32_t>(state.topic));
   record.set_topic_name(state.topic_name);
   record.set_name(state.name);
-  Write(state.settings, record.mutable_settings());
+  *record.mutable_settings() = state.settings;
   record.set_start_high(state.start.high);
   record.set_start_low(state.start.low);
   record.set_create_ms(state.create_ms);
@@ -54,7 +53,8 @@ absl::StatusOr<SubscriptionState> DecodeSubscription(absl::string_view name,
   state.fill_until_ms = record.fill_until_ms();
   state.deleting = record.deleting();
   state.deleted = record.deleted();
-  status = ReadSettings(record.settings(), &state.settings);
+  state.settings = std::move(*record.mutable_settings());
+  status = CompleteStored(&state.settings);
   if (!status.ok()) return status;
   return state;
 }

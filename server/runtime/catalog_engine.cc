@@ -89,7 +89,7 @@ void CatalogEngine::SubmitBatch() {
 std::vector<storage::TopicId> TopicsOfObject(storage::ObjectKind kind, uint16_t partition,
                                              absl::string_view name, absl::string_view value) {
   const auto of_subscription = [](const auto& state) {
-    return std::vector<storage::TopicId>{state.topic, state.settings.dead_letter};
+    return std::vector<storage::TopicId>{state.topic, protocol::DeadLetterOf(state.settings)};
   };
   switch (kind) {
     case storage::ObjectKind::kSubscription: {

@@ -62,8 +62,7 @@ class Scenario {
       Recur(command);
     } else if (verb == "quota") {
       quota_->max = command.Count("max", 0);
-      Handle(protocol::TopicCommand{
-          .topic = Topic(command), .tombstone_retention_ms = 86'400'000, .quota = quota_});
+      Handle(protocol::TopicCommand{.topic = Topic(command), .quota = quota_});
     } else if (verb == "bulk") {
       Bulk(command);
     } else if (verb == "subscribe" || verb == "update" || verb == "unsubscribe") {
@@ -104,7 +103,8 @@ class Scenario {
 
  private:
   void Start(const CommandLine& command) {
-    limits_ = {.scheduler = {}, .nameless_retry = {.min_backoff_ms = 0}};
+    limits_ = {};
+    limits_.nameless_retry.set_min_backoff_ms(0);
     limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
     limits_.scheduler.claim_ahead_ms = 200;
@@ -249,15 +249,16 @@ class Scenario {
                                            : storage::SubscriptionId{number};
     state.id = subscriptions_.emplace(state.name, id).first->second;
     protocol::SubscriptionSettings& settings = state.settings;
-    settings.paused = command.Has("paused");
-    settings.retry = {.min_backoff_ms = command.Count("min", 0),
-                      .max_backoff_ms = command.Count("max", 600'000),
-                      .jitter_percent = 0,
-                      .max_attempts = static_cast<uint32_t>(command.Number("attempts", 0))};
-    settings.retention_ms = command.Count("retention", 0);
-    settings.retention_max_messages = command.Count("retention-max", 0);
+    settings.set_paused(command.Has("paused"));
+    protocol::RetryPolicy* const retry = settings.mutable_retry();
+    retry->set_min_backoff_ms(command.Count("min", 0));
+    retry->set_max_backoff_ms(command.Count("max", 600'000));
+    retry->set_jitter_percent(0);
+    retry->set_max_attempts(static_cast<uint32_t>(command.Number("attempts", 0)));
+    settings.set_retention_ms(command.Count("retention", 0));
+    settings.set_retention_max_messages(command.Count("retention-max", 0));
     if (command.Has("dead-letter"))
-      settings.retention_policy = protocol::RetentionPolicy::kDeadLetter;
+      settings.set_retention_policy(protocol::SubscriptionSettings::DEAD_LETTER);
     change.from_now = command.Has("new");
     change.keep_messages = command.Has("last");
     Handle(std::move(change));
@@ -268,21 +269,22 @@ class Scenario {
   void SetTopic(const CommandLine& command) {
     protocol::TopicCommand change;
     change.topic = TopicNamed(command.Name(0));
-    change.tombstone_retention_ms = 86'400'000;
-    change.paused = command.Has("paused");
+    auto settings = std::make_shared<protocol::TopicSettings>();
+    settings->set_paused(command.Has("paused"));
     if (const int64_t rate = command.Number("rate", 0); rate > 0) {
       change.pace = std::make_shared<protocol::TopicPace>();
       change.pace->Set(static_cast<uint64_t>(rate), command.Count("burst", 1));
     }
     if (const int64_t max = command.Number("minute-max", 0); max > 0) {
-      static const std::map<std::string, protocol::BucketPolicy> kPolicies = {
-          {"warn", protocol::BucketPolicy::kWarn},
-          {"refuse", protocol::BucketPolicy::kRefuse},
-          {"spread", protocol::BucketPolicy::kSpread}};
-      change.minute_max = static_cast<uint64_t>(max);
-      change.bucket_policy = kPolicies.at(command.values.at("minute"));
-      change.spread_minutes_max = static_cast<uint32_t>(command.Number("spread-minutes", 0));
+      static const std::map<std::string, protocol::TopicSettings::BucketPolicy> kPolicies = {
+          {"warn", protocol::TopicSettings::WARN},
+          {"refuse", protocol::TopicSettings::REFUSE},
+          {"spread", protocol::TopicSettings::SPREAD}};
+      settings->set_minute_max(static_cast<uint64_t>(max));
+      settings->set_minute_policy(kPolicies.at(command.values.at("minute")));
+      settings->set_minute_spread_ms(command.Count("spread-minutes", 0) * storage::kMinuteMs);
     }
+    change.settings = settings;
     if (const auto to = command.values.find("dead-letter"); to != command.values.end()) {
       change.dead_letter = TopicNamed(to->second);
     }

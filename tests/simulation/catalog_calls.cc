@@ -192,14 +192,14 @@ void CatalogCalls::DoTopic() {
   switch (Random(4)) {
     case 0: {
       catalog::CreateTopic command{.name = name};
-      command.settings.max_payload_bytes = value;
+      command.settings.set_max_payload_bytes(value);
       return Ask(std::move(command), {.topic = name, .gives = {{"", value}}});
     }
     case 1: {
       catalog::UpdateTopic command;
       command.name = name;
       command.edit = [value](catalog::TopicSettings* settings) {
-        settings->max_payload_bytes = value;
+        settings->set_max_payload_bytes(value);
         return absl::OkStatus();
       };
       return Ask(std::move(command), {.topic = name, .gives = {{"", value}}});
@@ -221,7 +221,7 @@ void CatalogCalls::DoSubscription() {
       command.topic = topic;
       command.name = name;
       command.edit = [value](protocol::SubscriptionSettings* settings) {
-        settings->retention_max_messages = value;
+        settings->set_retention_max_messages(value);
         return absl::OkStatus();
       };
       return Ask(std::move(command), {.topic = topic, .gives = {{name, value}}});
@@ -236,7 +236,7 @@ void CatalogCalls::DoSubscription() {
       catalog::CreateSubscription command;
       command.topic = topic;
       command.name = name;
-      command.settings.retention_max_messages = value;
+      command.settings.set_retention_max_messages(value);
       command.from_now = Chance(50);
       return Ask(std::move(command), {.topic = topic, .gives = {{name, value}}});
     }
@@ -315,10 +315,11 @@ void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& reques
   }
   const auto& [name, value] = *request.gives.begin();
   Count(name.empty() ? "topics changed" : value == 0 ? "unsubscribed" : "subscribed");
-  if (name.empty() && reply.topic->settings.max_payload_bytes != value) {
+  if (name.empty() && reply.topic->settings.max_payload_bytes() != value) {
     Violate("the answer has other settings of the topic");
   }
-  if (!name.empty() && value != 0 && reply.subscription->settings.retention_max_messages != value) {
+  if (!name.empty() && value != 0 &&
+      reply.subscription->settings.retention_max_messages() != value) {
     Violate("the answer has other settings of the subscription");
   }
 }
@@ -436,10 +437,10 @@ void CatalogCalls::CheckRegisters() {
   for (const auto& [name, of] : registers_) {
     uint64_t value = 0;
     const catalog::TopicPtr topic = catalog.FindTopic(name.first);
-    if (topic != nullptr && name.second.empty()) value = topic->settings.max_payload_bytes;
+    if (topic != nullptr && name.second.empty()) value = topic->settings.max_payload_bytes();
     if (topic != nullptr && !name.second.empty()) {
       const auto found = catalog.FindSubscription(topic->id, name.second);
-      if (found != nullptr) value = found->settings.retention_max_messages;
+      if (found != nullptr) value = found->settings.retention_max_messages();
     }
     if (!of.Allows(value)) {
       Violate(absl::StrCat("topic ", name.first, ", subscription '", name.second,

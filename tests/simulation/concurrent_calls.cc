@@ -76,18 +76,22 @@ void ConcurrentCalls::Start() {
     const uint64_t factor = fault_ == PlantedFault::kLooseLimits ? 4 : 1;
     protocol::TopicCommand command;
     command.topic = limits.topic;
-    command.tombstone_retention_ms = limits_.tombstone_retention_ms;
     command.quota = std::make_shared<protocol::TopicQuota>();
     command.quota->max.store(limits.pending_max * factor);
-    command.minute_max = limits.minute_max * factor;
-    command.bucket_policy =
-        limits.spread_ms > 0 ? protocol::BucketPolicy::kSpread : protocol::BucketPolicy::kRefuse;
-    command.spread_minutes_max = static_cast<uint32_t>(limits.spread_ms / storage::kMinuteMs);
+    auto settings = std::make_shared<protocol::TopicSettings>();
+    settings->set_minute_max(limits.minute_max * factor);
+    settings->set_minute_policy(limits.spread_ms > 0 ? protocol::TopicSettings::SPREAD
+                                                     : protocol::TopicSettings::REFUSE);
+    settings->set_minute_spread_ms(limits.spread_ms);
+    command.settings = settings;
     SendToAll(command);
   }
   for (uint32_t i = kByUse + 1; i <= kTopics; ++i) {
     protocol::TopicCommand command;
     command.topic = TopicId{i};
+    auto settings = std::make_shared<protocol::TopicSettings>();
+    settings->set_tombstone_retention_ms(0);
+    command.settings = settings;
     command.dead_letter = kDeadLetters;
     SendToAll(command);
   }
@@ -368,8 +372,8 @@ void ConcurrentCalls::DoSubscribe() {
   const bool from_now = !is_first && Chance(50);
   subscription.first_number = is_first ? 0 : next_ask_;
   subscription.allowed_from = from_now ? next_ask_ : 0;
-  if (Chance(60)) subscription.retry.min_backoff_ms = 20 + Random(400);
-  if (Chance(60)) subscription.retry.max_attempts = static_cast<uint32_t>(1 + Random(4));
+  if (Chance(60)) subscription.retry.set_min_backoff_ms(20 + Random(400));
+  if (Chance(60)) subscription.retry.set_max_attempts(static_cast<uint32_t>(1 + Random(4)));
   if (Chance(40)) {
     subscription.bound = 1 + Random(12);
     subscription.bound_is_new = is_first;
@@ -413,9 +417,10 @@ void ConcurrentCalls::ChangeSubscription(SubscriptionId id, bool from_now) {
   command.state.topic = subscription.topic;
   command.state.name = absl::StrCat(static_cast<uint32_t>(id));
   protocol::SubscriptionSettings& settings = command.state.settings;
-  settings.retry = subscription.retry;
-  settings.retention_max_messages = subscription.bound;
-  if (subscription.dead_letters) settings.retention_policy = protocol::RetentionPolicy::kDeadLetter;
+  *settings.mutable_retry() = subscription.retry;
+  settings.set_retention_max_messages(subscription.bound);
+  if (subscription.dead_letters)
+    settings.set_retention_policy(protocol::SubscriptionSettings::DEAD_LETTER);
   Call& call = calls_[command.tag];
   call.subscription = id;
   call.open = shard_count_;

@@ -38,7 +38,7 @@ class ConcurrentContract final : public Contract {
   // use, and never gives a message up.
   struct Subscription {
     storage::TopicId topic{};
-    protocol::RetryPolicy retry;
+    protocol::RetryPolicy retry = protocol::DefaultSubscriptionSettings().retry();
     // Its retention in messages, 0 if it keeps all; and whether the older ones become dead letters.
     uint64_t bound = 0;
     // Until the next run the subscription may also count messages that are gone: those that it was

@@ -125,7 +125,7 @@ void ConcurrentContract::CheckPair(const std::string& name, uint64_t number, Sub
   }
   if (message.place.first != subscription->second.topic) Violate(name + "another topic");
   if (number < subscription->second.allowed_from) Violate(name + "older than the subscription");
-  const uint32_t most = subscription->second.retry.max_attempts;
+  const uint32_t most = subscription->second.retry.max_attempts();
   // The attempts before this one have not failed as often as is allowed.
   if (most > 0 && 2 * (uint64_t{delivery.attempt} - 1) >= 2 * uint64_t{most} + pair.spared) {
     Violate(name + "more attempts than are allowed");
@@ -172,7 +172,7 @@ void ConcurrentContract::OnDeadLetter(uint64_t number, const storage::DeadLetter
   Message& message = MessageOf(origin.id, {origin.origin_topic, absl::StrCat("#", number)});
   Pair& pair = message.pairs[SubscriptionId{id}];
   pair.dead_delivered = true;
-  const uint64_t most = subscriptions_.at(SubscriptionId{id}).retry.max_attempts;
+  const uint64_t most = subscriptions_.at(SubscriptionId{id}).retry.max_attempts();
   // The last failure may add a whole attempt to a half one.
   const uint64_t halves_max = 2 * most + pair.spared + (pair.spared > 0 ? 1 : 0);
   if (origin.reason == storage::DeadLetterReason::kMaxAttempts &&
@@ -255,10 +255,9 @@ void ConcurrentContract::OnFailed(base::Now now, LeaseToken token,
   if (pair == nullptr || pair->ack_sent || now.mono_ms >= pair->lease_end_mono_ms) return;
   ++counts_["failures"];
   const auto subscription = subscriptions_.find(leases_.at(token).second);
-  protocol::RetryPolicy retry = subscription == subscriptions_.end()
-                                    ? protocol::RetryPolicy{.min_backoff_ms = 0}
-                                    : subscription->second.retry;
-  retry.jitter_percent = 0;  // jitter lengthens a delay, and only the shortest is promised
+  protocol::RetryPolicy retry;
+  if (subscription != subscriptions_.end()) retry = subscription->second.retry;
+  retry.set_jitter_percent(0);  // jitter lengthens a delay, and only the shortest is promised
   const uint32_t halves = 2 * pair->last - std::min(2 * pair->last, pair->spared);
   pair->Fail(now, delay_ms.value_or(delivery::BackoffMs(retry, (halves + 1) / 2, 0)));
 }

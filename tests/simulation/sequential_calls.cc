@@ -87,7 +87,9 @@ void SequentialCalls::Start(bool clean) {
   const TopicId last{kTopics};
   protocol::TopicCommand command;
   command.topic = last;
-  command.tombstone_retention_ms = retention_ms_.at(last);
+  auto settings = std::make_shared<protocol::TopicSettings>();
+  settings->set_tombstone_retention_ms(retention_ms_.at(last));
+  command.settings = settings;
   Send(0, command);
 }
 

@@ -47,7 +47,7 @@ World::World(const Setup& setup, uint16_t shards_max, Lead lead)
   limits_.scheduler.claim_ahead_ms = limits_.scheduler.claim_renew_ms + 1 + Random(200);
   limits_.spill_age_ms = 1100 + Random(5000);
   limits_.scheduler.low_watermark_period_ms = 10 + Random(500);
-  limits_.nameless_retry.min_backoff_ms = 0;
+  limits_.nameless_retry.set_min_backoff_ms(0);
 }
 
 Report World::Run(int events) {

@@ -21,11 +21,16 @@
 namespace duetime::test {
 
 // Retries without a delay, for tests in which the time of a retry does not matter.
-inline constexpr protocol::RetryPolicy kAtOnce = {.min_backoff_ms = 0, .jitter_percent = 0};
+inline protocol::RetryPolicy AtOnce() {
+  protocol::RetryPolicy retry = protocol::DefaultSubscriptionSettings().retry();
+  retry.set_min_backoff_ms(0);
+  retry.set_jitter_percent(0);
+  return retry;
+}
 
 inline delivery::ShardLimits LimitsWithRetriesAtOnce() {
   delivery::ShardLimits limits;
-  limits.nameless_retry = kAtOnce;
+  limits.nameless_retry = AtOnce();
   return limits;
 }
 
@@ -34,7 +39,7 @@ inline delivery::ShardLimits LimitsWithRetriesAtOnce() {
 class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink {
  protected:
   explicit ShardPartsTest(const delivery::ShardLimits& limits = {}) : limits_(limits) {
-    limits_.nameless_retry = kAtOnce;
+    limits_.nameless_retry = AtOnce();
   }
 
   bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }

@@ -96,7 +96,7 @@ uint32_t ScheduleRouter::NextSlot() {
 }
 
 uint32_t ScheduleRouter::SlotWithoutName(const catalog::Topic* topic, const ScheduleJob& job) {
-  if (topic == nullptr || topic->settings.minute_max == 0) return job.plain_slot;
+  if (topic == nullptr || topic->settings.minute_max() == 0) return job.plain_slot;
   constexpr uint32_t kSlots = storage::MessageId::kSlotCount;
   const auto shards = static_cast<uint32_t>(commands_.size());
   const uint32_t first = storage::ShardOfSlot(job.plain_slot, static_cast<uint16_t>(shards));
@@ -192,12 +192,13 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   const absl::StatusOr<const catalog::Topic*> found = FindTopic(*valid, *job);
   if (!found.ok()) return found.status();
   const catalog::Topic* const topic = *found;
-  const TopicSettings defaults;
-  const TopicSettings& settings = topic == nullptr ? defaults : topic->settings;
+  const TopicSettings& settings =
+      topic == nullptr ? *protocol::DefaultTopicSettings() : topic->settings;
   absl::Status status = ApplyTopicSettings(settings, index, valid);
   if (!status.ok()) return status;
-  const uint64_t retention_ms = settings.tombstone_retention_ms.value_or(
-      context_->node_options.limits.tombstone_retention_ms);
+  const uint64_t retention_ms = settings.has_tombstone_retention_ms()
+                                    ? settings.tombstone_retention_ms()
+                                    : context_->node_options.limits.tombstone_retention_ms;
   status = CheckOnce(retention_ms, index, *valid);
   if (!status.ok()) return status;
   const bool check = IsCheck(*valid);

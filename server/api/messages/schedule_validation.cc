@@ -223,15 +223,15 @@ absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string
 }
 
 absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidSchedule* valid) {
-  if (settings.max_payload_bytes > 0 && valid->payload.size() > settings.max_payload_bytes) {
+  if (settings.max_payload_bytes() > 0 && valid->payload.size() > settings.max_payload_bytes()) {
     return OverLimit("PAYLOAD_TOO_LARGE", FieldPath(index, "payload"), valid->payload.size(),
-                     settings.max_payload_bytes, "bytes (of the topic)");
+                     settings.max_payload_bytes(), "bytes (of the topic)");
   }
   if (valid->plain) {
     valid->ttl_ms = 0;
     valid->late_policy = storage::LatePolicy::kDeliver;
   }
-  if (valid->ttl_ms == 0) valid->ttl_ms = settings.default_ttl_ms;
+  if (valid->ttl_ms == 0) valid->ttl_ms = settings.default_ttl_ms();
   if (valid->ttl_ms == 0 && valid->late_policy != storage::LatePolicy::kDeliver) {
     return Invalid("INVALID_LATE_POLICY", FieldPath(index, "late_policy"),
                    "DROP and DEAD_LETTER need a ttl or an expire_time");

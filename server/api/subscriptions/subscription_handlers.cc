@@ -213,21 +213,22 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response) {
-  protocol::SubscriptionSettings given;
+  protocol::SubscriptionSettings valid;
   const v1::Subscription& asked = request.subscription();
   const auto name = NameInTopic(worker, asked.topic(), asked.name(), "subscription.");
   absl::Status status = name.status();
   if (status.ok()) {
     status = ValidateSubscriptionSettings(asked.settings(), asked.topic(),
                                           worker.context().options.limits, "subscription.settings",
-                                          &given);
+                                          &valid);
   }
   if (!status.ok()) co_return status;
   catalog::UpdateSubscription command;
   command.topic = asked.topic();
   command.name = *name;
   // Runs on the catalog's thread, with the settings of that moment.
-  command.edit = [mask = request.update_mask(), given](protocol::SubscriptionSettings* now) {
+  command.edit = [mask = request.update_mask(),
+                  given = asked.settings()](protocol::SubscriptionSettings* now) {
     return ApplySubscriptionMask(mask, given, now);
   };
   co_return co_await Change(worker, std::move(command), response->mutable_subscription());

@@ -5,19 +5,20 @@
 #include <cmath>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "server/api/proto_time.h"
+#include "server/api/update_mask.h"
 #include "server/api/validation_error.h"
-#include "server/base/error.h"
 
 namespace duetime::api {
 namespace {
 
-using protocol::RetentionPolicy;
 using protocol::RetryPolicy;
 using protocol::SubscriptionSettings;
+
+static_assert(int{v1::RETENTION_POLICY_DROP} == int{SubscriptionSettings::DROP});
+static_assert(int{v1::RETENTION_POLICY_DEAD_LETTER} == int{SubscriptionSettings::DEAD_LETTER});
 
 constexpr absl::string_view kSubscriptionReason = "INVALID_SUBSCRIPTION_SETTINGS";
 constexpr int32_t kAttemptsMax = 1'000'000;
@@ -51,29 +52,32 @@ absl::Status ReadHundredths(double value, double min, double max, const std::str
 }
 
 absl::Status ReadRetry(const v1::RetryPolicy& proto, absl::string_view path, RetryPolicy* retry) {
-  *retry = {};
+  *retry = protocol::DefaultSubscriptionSettings().retry();
+  uint64_t min_ms = retry->min_backoff_ms();
+  uint64_t max_ms = retry->max_backoff_ms();
+  uint32_t multiplier = retry->multiplier_percent();
+  uint32_t jitter = retry->jitter_percent();
   absl::Status status;
   if (proto.has_min_backoff()) {
     status = ReadDuration(proto.min_backoff(), absl::StrCat(path, ".min_backoff"), 0, kBackoffMsMax,
-                          &retry->min_backoff_ms);
+                          &min_ms);
   }
   if (status.ok() && proto.has_max_backoff()) {
     status = ReadDuration(proto.max_backoff(), absl::StrCat(path, ".max_backoff"), 0, kBackoffMsMax,
-                          &retry->max_backoff_ms);
+                          &max_ms);
   }
   // A default follows the value that is given.
   if (!proto.has_max_backoff()) {
-    retry->max_backoff_ms = std::max(retry->max_backoff_ms, retry->min_backoff_ms);
+    max_ms = std::max(max_ms, min_ms);
   } else if (!proto.has_min_backoff()) {
-    retry->min_backoff_ms = RetryPolicy::DefaultMinBackoffMs(retry->max_backoff_ms);
+    min_ms = protocol::DefaultMinBackoffMs(max_ms);
   }
   if (status.ok() && proto.multiplier() != 0) {
     status = ReadHundredths(proto.multiplier(), 1, kMultiplierMax,
-                            absl::StrCat(path, ".multiplier"), &retry->multiplier_percent);
+                            absl::StrCat(path, ".multiplier"), &multiplier);
   }
   if (status.ok() && proto.has_jitter()) {
-    status =
-        ReadHundredths(proto.jitter(), 0, 1, absl::StrCat(path, ".jitter"), &retry->jitter_percent);
+    status = ReadHundredths(proto.jitter(), 0, 1, absl::StrCat(path, ".jitter"), &jitter);
   }
   if (!status.ok()) return status;
   const std::string attempts = absl::StrCat(path, ".max_attempts");
@@ -82,71 +86,82 @@ absl::Status ReadRetry(const v1::RetryPolicy& proto, absl::string_view path, Ret
     return OverLimit(kSubscriptionReason, attempts, static_cast<uint64_t>(proto.max_attempts()),
                      kAttemptsMax, "attempts");
   }
-  retry->max_attempts = static_cast<uint32_t>(proto.max_attempts());
-  return CheckBackoff(*retry, path);
+  retry->set_min_backoff_ms(min_ms);
+  retry->set_max_backoff_ms(max_ms);
+  retry->set_multiplier_percent(multiplier);
+  retry->set_jitter_percent(jitter);
+  retry->set_max_attempts(static_cast<uint32_t>(proto.max_attempts()));
+  return absl::OkStatus();
 }
 
 absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestLimits& limits,
                            absl::string_view path, SubscriptionSettings* settings) {
-  const std::string field = absl::StrCat(path, ".retention");
   const google::protobuf::Duration& retention = proto.retention();
   if (retention.seconds() != 0 || retention.nanos() != 0) {
-    absl::Status status =
-        ReadDuration(retention, field, 1'000, limits.horizon_ms, &settings->retention_ms);
+    uint64_t retention_ms = 0;
+    absl::Status status = ReadDuration(retention, absl::StrCat(path, ".retention"), 1'000,
+                                       limits.horizon_ms, &retention_ms);
     if (!status.ok()) return status;
+    settings->set_retention_ms(retention_ms);
   }
   if (proto.retention_max_messages() < 0) {
     return Invalid(kSubscriptionReason, absl::StrCat(path, ".retention_max_messages"), "negative");
   }
-  settings->retention_max_messages = static_cast<uint64_t>(proto.retention_max_messages());
-  switch (proto.retention_policy()) {
-    case v1::RETENTION_POLICY_UNSPECIFIED:
-    case v1::RETENTION_POLICY_DROP:
-      settings->retention_policy = RetentionPolicy::kDrop;
-      return absl::OkStatus();
-    case v1::RETENTION_POLICY_DEAD_LETTER:
-      settings->retention_policy = RetentionPolicy::kDeadLetter;
-      return absl::OkStatus();
-    default:
-      return Invalid(kSubscriptionReason, absl::StrCat(path, ".retention_policy"),
-                     absl::StrCat("unknown value ", proto.retention_policy()),
-                     {{"value", absl::StrCat(proto.retention_policy())}});
+  settings->set_retention_max_messages(static_cast<uint64_t>(proto.retention_max_messages()));
+  if (!v1::RetentionPolicy_IsValid(proto.retention_policy())) {
+    return Invalid(kSubscriptionReason, absl::StrCat(path, ".retention_policy"),
+                   absl::StrCat("unknown value ", proto.retention_policy()),
+                   {{"value", absl::StrCat(proto.retention_policy())}});
   }
+  if (proto.retention_policy() != v1::RETENTION_POLICY_UNSPECIFIED) {
+    settings->set_retention_policy(
+        static_cast<SubscriptionSettings::RetentionPolicy>(proto.retention_policy()));
+  }
+  return absl::OkStatus();
 }
 
-// Copies one field. False if no field has that name.
-bool ApplyPath(absl::string_view path, const SubscriptionSettings& from,
-               SubscriptionSettings* settings) {
-  if (path == "settings") {
-    *settings = from;
-  } else if (path == "settings.lease_duration") {
-    settings->lease_ms = from.lease_ms;
-  } else if (path == "settings.retry") {
-    settings->retry = from.retry;
-  } else if (path == "settings.retry.min_backoff") {
-    settings->retry.min_backoff_ms = from.retry.min_backoff_ms;
-  } else if (path == "settings.retry.max_backoff") {
-    settings->retry.max_backoff_ms = from.retry.max_backoff_ms;
-  } else if (path == "settings.retry.multiplier") {
-    settings->retry.multiplier_percent = from.retry.multiplier_percent;
-  } else if (path == "settings.retry.jitter") {
-    settings->retry.jitter_percent = from.retry.jitter_percent;
-  } else if (path == "settings.retry.max_attempts") {
-    settings->retry.max_attempts = from.retry.max_attempts;
-  } else if (path == "settings.dead_letter_topic") {
-    settings->dead_letter_name = from.dead_letter_name;
-  } else if (path == "settings.paused") {
-    settings->paused = from.paused;
-  } else if (path == "settings.retention") {
-    settings->retention_ms = from.retention_ms;
-  } else if (path == "settings.retention_policy") {
-    settings->retention_policy = from.retention_policy;
-  } else if (path == "settings.retention_max_messages") {
-    settings->retention_max_messages = from.retention_max_messages;
-  } else {
-    return false;
+// Reads everything, and does not compare the backoffs.
+absl::Status ReadSettings(const v1::SubscriptionSettings& proto, absl::string_view topic,
+                          const RequestLimits& limits, absl::string_view path,
+                          SubscriptionSettings* settings) {
+  *settings = protocol::DefaultSubscriptionSettings();
+  absl::Status status;
+  if (proto.has_lease_duration()) {
+    uint64_t lease_ms = 0;
+    status = ReadDuration(proto.lease_duration(), absl::StrCat(path, ".lease_duration"),
+                          kLeaseMsMin, kLeaseMsMax, &lease_ms);
+    settings->set_lease_ms(lease_ms);
   }
-  return true;
+  if (status.ok()) {
+    status = ReadRetry(proto.retry(), absl::StrCat(path, ".retry"), settings->mutable_retry());
+  }
+  if (status.ok()) status = ReadRetention(proto, limits, path, settings);
+  if (!status.ok()) return status;
+  settings->set_paused(proto.paused());
+  settings->set_dead_letter_name(proto.dead_letter_topic());
+  if (proto.dead_letter_topic().empty()) return absl::OkStatus();
+  const std::string field = absl::StrCat(path, ".dead_letter_topic");
+  if (proto.dead_letter_topic() == topic) {
+    return Invalid(kSubscriptionReason, field,
+                   "the topic itself: its dead letters would come back to it");
+  }
+  return ValidateName(kSubscriptionReason, field, proto.dead_letter_topic(), kTopicBytesMax);
+}
+
+// INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below the shortest. `names_max`: the
+// request gives the longest one.
+absl::Status CheckBackoff(const RetryPolicy& retry, absl::string_view path, bool names_max) {
+  const uint64_t min_ms = retry.min_backoff_ms();
+  const uint64_t max_ms = retry.max_backoff_ms();
+  if (max_ms >= min_ms) return absl::OkStatus();
+  if (names_max) {
+    return Invalid(kSubscriptionReason, absl::StrCat(path, ".max_backoff"),
+                   "less than min_backoff");
+  }
+  return Invalid(kSubscriptionReason, absl::StrCat(path, ".min_backoff"),
+                 absl::StrCat(min_ms, " ms, more than max_backoff, ", max_ms,
+                              " ms, which update_mask does not name"),
+                 {{"value", absl::StrCat(min_ms)}, {"limit", absl::StrCat(max_ms)}});
 }
 
 }  // namespace
@@ -157,87 +172,50 @@ absl::Status ValidateSubscription(absl::string_view name, const std::string& fie
   return ValidateName("INVALID_SUBSCRIPTION", field, *valid, kSubscriptionBytesMax);
 }
 
-absl::Status CheckBackoff(const RetryPolicy& retry, absl::string_view path) {
-  if (retry.max_backoff_ms >= retry.min_backoff_ms) return absl::OkStatus();
-  return Invalid(kSubscriptionReason, absl::StrCat(path, ".max_backoff"), "less than min_backoff");
-}
-
 absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           absl::string_view topic, const RequestLimits& limits,
                                           absl::string_view path, SubscriptionSettings* settings) {
-  *settings = {};
-  absl::Status status;
-  if (proto.has_lease_duration()) {
-    status = ReadDuration(proto.lease_duration(), absl::StrCat(path, ".lease_duration"),
-                          kLeaseMsMin, kLeaseMsMax, &settings->lease_ms);
-  }
-  if (status.ok())
-    status = ReadRetry(proto.retry(), absl::StrCat(path, ".retry"), &settings->retry);
-  if (status.ok()) status = ReadRetention(proto, limits, path, settings);
+  absl::Status status = ReadSettings(proto, topic, limits, path, settings);
   if (!status.ok()) return status;
-  settings->paused = proto.paused();
-  settings->dead_letter_name = proto.dead_letter_topic();
-  if (settings->dead_letter_name.empty()) return absl::OkStatus();
-  const std::string field = absl::StrCat(path, ".dead_letter_topic");
-  if (settings->dead_letter_name == topic) {
-    return Invalid(kSubscriptionReason, field,
-                   "the topic itself: its dead letters would come back to it");
-  }
-  return ValidateName(kSubscriptionReason, field, settings->dead_letter_name, kTopicBytesMax);
+  return CheckBackoff(settings->retry(), absl::StrCat(path, ".retry"), /*names_max=*/true);
 }
 
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
-                                   const SubscriptionSettings& from,
+                                   const v1::SubscriptionSettings& from,
                                    SubscriptionSettings* settings) {
-  constexpr absl::string_view kMaskReason = "INVALID_UPDATE_MASK";
-  if (mask.paths().empty()) return Invalid(kMaskReason, "update_mask", "required");
-  for (const std::string& path : mask.paths()) {
-    if (!ApplyPath(path, from, settings)) {
-      return Invalid(kMaskReason, "update_mask", "a path is not one of a subscription's settings");
-    }
-  }
-  const std::string retry_path = "subscription.settings.retry";
-  RetryPolicy* const retry = &settings->retry;
-  const auto names = [&mask](absl::string_view field) {
-    return std::any_of(mask.paths().begin(), mask.paths().end(),
-                       [field](const std::string& path) { return absl::StartsWith(field, path); });
-  };
-  const bool names_max = names("settings.retry.max_backoff");
-  if (retry->max_backoff_ms >= retry->min_backoff_ms) return absl::OkStatus();
+  constexpr absl::string_view kPath = "subscription.settings";
+  v1::SubscriptionSettings merged;
+  ToProto(*settings, &merged);
   // A default follows the value that is given, as it does where all settings are given.
-  if (!names_max && retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
-    retry->max_backoff_ms = retry->min_backoff_ms;
-    return absl::OkStatus();
+  const RetryPolicy& defaults = protocol::DefaultSubscriptionSettings().retry();
+  const RetryPolicy& retry = settings->retry();
+  if (retry.min_backoff_ms() == defaults.min_backoff_ms()) {
+    merged.mutable_retry()->clear_min_backoff();
   }
-  if (!names("settings.retry.min_backoff") &&
-      retry->min_backoff_ms == RetryPolicy{}.min_backoff_ms) {
-    retry->min_backoff_ms = retry->max_backoff_ms;
-    return absl::OkStatus();
+  if (retry.max_backoff_ms() == defaults.max_backoff_ms()) {
+    merged.mutable_retry()->clear_max_backoff();
   }
-  if (names_max) return CheckBackoff(*retry, retry_path);
-  return Invalid(kSubscriptionReason, retry_path + ".min_backoff",
-                 absl::StrCat(retry->min_backoff_ms, " ms, more than max_backoff, ",
-                              retry->max_backoff_ms, " ms, which update_mask does not name"),
-                 {{"value", absl::StrCat(retry->min_backoff_ms)},
-                  {"limit", absl::StrCat(retry->max_backoff_ms)}});
+  absl::Status status = ApplyMask(mask, "a subscription", from, &merged);
+  if (status.ok()) status = ReadSettings(merged, "", LimitsOfStored(), kPath, settings);
+  if (!status.ok()) return status;
+  return CheckBackoff(settings->retry(), absl::StrCat(kPath, ".retry"),
+                      Names(mask, "settings.retry.max_backoff"));
 }
 
 void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* proto) {
-  if (settings.lease_ms > 0) SetDuration(settings.lease_ms, proto->mutable_lease_duration());
-  const RetryPolicy& retry = settings.retry;
+  if (settings.lease_ms() > 0) SetDuration(settings.lease_ms(), proto->mutable_lease_duration());
+  const RetryPolicy& retry = settings.retry();
   v1::RetryPolicy* to = proto->mutable_retry();
-  SetDuration(retry.min_backoff_ms, to->mutable_min_backoff());
-  SetDuration(retry.max_backoff_ms, to->mutable_max_backoff());
-  to->set_multiplier(retry.multiplier_percent / 100.0);
-  to->set_jitter(retry.jitter_percent / 100.0);
-  to->set_max_attempts(static_cast<int32_t>(retry.max_attempts));
-  proto->set_dead_letter_topic(settings.dead_letter_name);
-  proto->set_paused(settings.paused);
-  if (settings.retention_ms > 0) SetDuration(settings.retention_ms, proto->mutable_retention());
-  proto->set_retention_max_messages(static_cast<int64_t>(settings.retention_max_messages));
-  proto->set_retention_policy(settings.retention_policy == RetentionPolicy::kDeadLetter
-                                  ? v1::RETENTION_POLICY_DEAD_LETTER
-                                  : v1::RETENTION_POLICY_DROP);
+  SetDuration(retry.min_backoff_ms(), to->mutable_min_backoff());
+  SetDuration(retry.max_backoff_ms(), to->mutable_max_backoff());
+  to->set_multiplier(retry.multiplier_percent() / 100.0);
+  to->set_jitter(retry.jitter_percent() / 100.0);
+  to->set_max_attempts(static_cast<int32_t>(retry.max_attempts()));
+  proto->set_dead_letter_topic(settings.dead_letter_name());
+  proto->set_paused(settings.paused());
+  if (settings.retention_ms() > 0) SetDuration(settings.retention_ms(), proto->mutable_retention());
+  proto->set_retention_max_messages(static_cast<int64_t>(settings.retention_max_messages()));
+  proto->set_retention_policy(static_cast<v1::RetentionPolicy>(settings.retention_policy()));
 }
 
 }  // namespace duetime::api

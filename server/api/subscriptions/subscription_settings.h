@@ -11,7 +11,7 @@
 
 #include "duetime/v1/subscription.pb.h"
 #include "server/api/request_validation.h"
-#include "server/protocol/subscription_state.h"
+#include "server/protocol/settings.h"
 #include "storage/time_units.h"
 
 namespace duetime::api {
@@ -26,22 +26,18 @@ absl::Status ValidateSubscription(absl::string_view name, const std::string& fie
                                   absl::string_view* valid);
 
 // INVALID_SUBSCRIPTION_SETTINGS. `path` is the path of `proto` in the request, `topic` the topic's
-// name. Does not set settings->dead_letter.
+// name. The number of the dead-letter topic stays 0.
 absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           absl::string_view topic, const RequestLimits& limits,
                                           absl::string_view path,
                                           protocol::SubscriptionSettings* settings);
 
-// Copies the fields that the mask names from `from`. INVALID_UPDATE_MASK if the mask is empty or
-// names another field; INVALID_SUBSCRIPTION_SETTINGS if the result is inconsistent. A longest
-// backoff below the shortest rises to it, if it has its default and the mask does not name it.
+// Copies the fields that the mask names from `from`, which is valid. The errors are those of
+// ApplyMask, and INVALID_SUBSCRIPTION_SETTINGS if the named fields and the others do not fit
+// together. A backoff that has its default and that the mask does not name follows the other one.
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
-                                   const protocol::SubscriptionSettings& from,
+                                   const v1::SubscriptionSettings& from,
                                    protocol::SubscriptionSettings* settings);
-
-// INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below the shortest. An update mask can
-// cause this.
-absl::Status CheckBackoff(const protocol::RetryPolicy& retry, absl::string_view path);
 
 void ToProto(const protocol::SubscriptionSettings& settings, v1::SubscriptionSettings* proto);
 

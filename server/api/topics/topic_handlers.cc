@@ -21,7 +21,7 @@ namespace {
 void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic* topic) {
   topic->set_name(std::string(name));
   ToProto(settings, topic->mutable_settings());
-  topic->set_paused_by_restore(settings.paused_by_restore);
+  topic->set_paused_by_restore(settings.paused_by_restore());
 }
 
 // Changes the settings of a topic with `edit`, and fills in the topic after the change. `edit` runs
@@ -37,7 +37,7 @@ Co<absl::Status> EditTopic(ApiWorker& worker, std::string name,
 Co<absl::Status> SetPaused(ApiWorker& worker, std::string name, bool paused, v1::Topic* response) {
   if (absl::Status status = ValidateTopic(name, "name"); !status.ok()) co_return status;
   std::function<absl::Status(TopicSettings*)> edit = [paused](TopicSettings* settings) {
-    settings->paused = paused;
+    settings->set_paused(paused);
     return absl::OkStatus();
   };
   co_return co_await EditTopic(worker, std::move(name), std::move(edit), response);
@@ -127,17 +127,17 @@ Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall&,
                              const v1::UpdateTopicRequest& request,
                              v1::UpdateTopicResponse* response) {
   const std::string& name = request.topic().name();
-  TopicSettings given;
+  TopicSettings valid;
   absl::Status status = ValidateTopic(name, "topic.name");
   if (status.ok()) {
     status = ValidateTopicSettings(request.topic().settings(), name,
-                                   worker.context().options.limits, "topic.settings", &given);
+                                   worker.context().options.limits, "topic.settings", &valid);
   }
   if (!status.ok()) co_return status;
-  std::function<absl::Status(TopicSettings*)> edit = [mask = request.update_mask(),
-                                                      given](TopicSettings* settings) {
-    return ApplyTopicMask(mask, given, settings);
-  };
+  std::function<absl::Status(TopicSettings*)> edit =
+      [mask = request.update_mask(), given = request.topic().settings()](TopicSettings* settings) {
+        return ApplyTopicMask(mask, given, settings);
+      };
   co_return co_await EditTopic(worker, name, std::move(edit), response->mutable_topic());
 }
 

@@ -10,11 +10,11 @@
 
 #include "duetime/v1/topic.pb.h"
 #include "server/api/request_validation.h"
-#include "server/catalog/topic.h"
+#include "server/protocol/settings.h"
 
 namespace duetime::api {
 
-using catalog::TopicSettings;
+using protocol::TopicSettings;
 
 inline constexpr uint64_t kTombstoneRetentionMsMax = uint64_t{400} * 24 * 3'600'000;
 
@@ -23,9 +23,9 @@ absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_
                                    const RequestLimits& limits, absl::string_view path,
                                    TopicSettings* settings);
 
-// Copies the fields that the mask names from `from`. INVALID_UPDATE_MASK if the mask is empty or
-// names another field.
-absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const TopicSettings& from,
+// Copies the fields that the mask names from `from`, which is valid. The errors are those of
+// ApplyMask, and INVALID_TOPIC_SETTINGS if the named fields and the others do not fit together.
+absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const v1::TopicSettings& from,
                             TopicSettings* settings);
 
 void ToProto(const TopicSettings& settings, v1::TopicSettings* proto);

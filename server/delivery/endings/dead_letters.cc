@@ -35,7 +35,7 @@ DeadLetters::DeadLetters(const DeliveryParts& parts)
 }
 
 TopicId DeadLetters::TargetOf(const Subscription& subscription) {
-  const TopicId own = subscription.state.settings.dead_letter;
+  const TopicId own = protocol::DeadLetterOf(subscription.state.settings);
   return own != TopicId{} ? own : subscription.topic->dead_letter;
 }
 

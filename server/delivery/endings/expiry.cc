@@ -93,7 +93,7 @@ void Expiry::BeginWalk(base::Now now) {
     const protocol::TopicQuota* const quota = writer_->QuotaOf(id);
     if (quota == nullptr || quota->HasRoom() || now.mono_ms < next_walk_mono_ms_[id]) continue;
     const Topic& topic = *subscriptions_->TopicOf(id);
-    if (topic.paused_by_restore) continue;
+    if (topic.settings->paused_by_restore()) continue;
     walk_ = Walk{.topic = id, .entry = 0, .subscriptions = {}, .place = {}};
     for (const Subscription* const subscription : topic.subscriptions) {
       walk_->subscriptions.push_back(subscription->state.id);

@@ -54,14 +54,12 @@ Retention::Retention(const DeliveryParts& parts)
 }
 
 bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {
-  const uint64_t retention_ms = entry.subscription->state.settings.retention_ms;
-  return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;
+  return protocol::TooOld(entry.subscription->state.settings, entry.due_ms, now.wall_ms);
 }
 
 bool Retention::TooMany(const Subscription& subscription) const {
-  const uint64_t max = subscription.state.settings.retention_max_messages;
-  return max > 0 &&
-         subscription.ready.count + subscription.listed.count() > (max + shards_ - 1) / shards_;
+  return protocol::TooMany(subscription.state.settings,
+                           subscription.ready.count + subscription.listed.count(), shards_);
 }
 
 bool Retention::GiveUp(base::Now now, EntryIndex index) {
@@ -69,7 +67,8 @@ bool Retention::GiveUp(base::Now now, EntryIndex index) {
   DT_CHECK((*table_)[index].state != EntryState::kEnding);
   Subscription* const subscription = (*table_)[index].subscription;
   DT_CHECK(subscription->retains());
-  if (subscription->state.settings.retention_policy == protocol::RetentionPolicy::kDeadLetter) {
+  if (subscription->state.settings.retention_policy() ==
+      protocol::SubscriptionSettings::DEAD_LETTER) {
     return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "") ==
            DeadLetters::Made::kYes;
   }
@@ -88,7 +87,7 @@ bool Retention::Step(base::Now now) {
     retaining.pop_front();
     retaining.push_back(subscription);
     DT_CHECK(!subscription->state.deleting);
-    if (subscription->topic->paused_by_restore) continue;
+    if (subscription->topic->settings->paused_by_restore()) continue;
     if (!counted && subscription->bounded() && !subscription->listed.known()) {
       counted = CountListed(subscription);
     }
@@ -162,9 +161,9 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
       .bytes = kRetainedPage.bytes};
   if (!subscription->backlog.any() || subscription->reading || limit.entries == 0) return false;
-  const uint64_t retention_ms = subscription->state.settings.retention_ms;
+  const protocol::SubscriptionSettings& settings = subscription->state.settings;
   // If only the number is bounded and it is not exceeded, no page has to be read.
-  if (retention_ms == 0 && !TooMany(*subscription)) return false;
+  if (!protocol::BoundsAge(settings) && !TooMany(*subscription)) return false;
   // While the subscription is behind, the walk itself moves the backlog's first place, and a
   // message that was listed since the last visit may lie before the cursor. The rest of an ordering
   // key before that place stays there.
@@ -175,7 +174,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   if (!page.ok()) return false;
   if (page->damaged) fill_->OnDamage(now, subscription);
   for (const BacklogRef& item : page->items) {
-    const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
+    const bool too_old = protocol::TooOld(settings, item.key.due_ms, now.wall_ms);
     // Ready messages are older, so they are dropped first.
     const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
     if (!too_old && !too_many) return false;

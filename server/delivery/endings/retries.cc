@@ -66,7 +66,7 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
           DeadLetters::Made::kYes) {
     return;
   }
-  const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry;
+  const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry();
   const uint32_t failures = (entry.half_failures + 1) / 2;
   const uint64_t backoff_ms = delay_ms.value_or(BackoffMs(policy, failures, entry.id.low));
   const uint64_t floor_ms = OutOfAttempts(entry) ? kRefusedLetterDelayMs : 0;

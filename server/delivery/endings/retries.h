@@ -90,7 +90,7 @@ class Retries {
 
   // True if the retry policy allows no further attempt.
   static bool OutOfAttempts(const PendingDelivery& entry) {
-    const uint32_t max = entry.subscription->state.settings.retry.max_attempts;
+    const uint32_t max = entry.subscription->state.settings.retry().max_attempts();
     return max > 0 && entry.half_failures >= 2 * uint64_t{max};
   }
 

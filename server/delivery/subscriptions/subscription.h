@@ -64,10 +64,9 @@ struct Topic {
   // The object of a deleted subscription is kept on disk, so that the next run sets `several` and
   // `some_deleted`.
   bool deletion_kept = false;
-  // How long tombstones are kept.
+  protocol::TopicSettingsPtr settings = protocol::DefaultTopicSettings();
+  // How long tombstones are kept: the topic's, or else the server's.
   uint64_t tombstone_retention_ms = 0;
-  bool paused = false;
-  bool paused_by_restore = false;
   std::shared_ptr<protocol::TopicPace> pace;
   storage::TopicId dead_letter{};
 };
@@ -150,14 +149,14 @@ struct Subscription {
   uint64_t dead_letter_hops_refused = 0;
   uint64_t dropped = 0;
 
-  bool paused() const { return topic->paused || state.settings.paused; }
+  bool paused() const { return topic->settings->paused() || state.settings.paused(); }
   // True if streams may receive its messages now.
   bool served() const { return streams > 0 && !paused(); }
   // True if its next page of the backlog is the first one of a rest (OrderingKeyLocks).
   bool ReadsAgain() const { return order.wants_read() && backlog.MayReadAgain(order.wanted()); }
-  bool bounded() const { return state.settings.retention_max_messages > 0; }
+  bool bounded() const { return protocol::BoundsNumber(state.settings); }
   // True if it does not keep every message for ever.
-  bool retains() const { return state.settings.retains(); }
+  bool retains() const { return protocol::Retains(state.settings); }
   // True if the message is for this subscription.
   bool Covers(const storage::MessageId& id) const { return !state.deleting && state.start <= id; }
 };

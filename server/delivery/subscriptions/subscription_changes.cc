@@ -45,9 +45,7 @@ absl::Status SubscriptionChanges::Recover(base::Now now) {
 
 void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& command) {
   Topic* const topic = subscriptions_->TopicOf(command.topic);
-  topic->tombstone_retention_ms = command.tombstone_retention_ms;
-  topic->paused = command.paused;
-  topic->paused_by_restore = command.paused_by_restore;
+  subscriptions_->SetSettings(topic, command.settings);
   topic->pace = command.pace;
   topic->dead_letter = command.dead_letter;
   if (command.quota != nullptr) expiry_->AddLimited(command.topic);

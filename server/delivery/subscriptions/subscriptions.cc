@@ -76,9 +76,16 @@ Topic* Subscriptions::AddTopic(TopicId id) {
   if (topic == nullptr) {
     topic = std::make_unique<Topic>();
     topic->id = id;
-    topic->tombstone_retention_ms = limits_.tombstone_retention_ms;
+    SetSettings(topic.get(), protocol::DefaultTopicSettings());
   }
   return topic.get();
+}
+
+void Subscriptions::SetSettings(Topic* topic, protocol::TopicSettingsPtr settings) const {
+  topic->settings = std::move(settings);
+  topic->tombstone_retention_ms = topic->settings->has_tombstone_retention_ms()
+                                      ? topic->settings->tombstone_retention_ms()
+                                      : limits_.tombstone_retention_ms;
 }
 
 Topic* Subscriptions::TopicOf(TopicId id) {
@@ -120,8 +127,8 @@ void Subscriptions::Unname(Subscription* subscription) const {
   subscription->state.name.clear();
   // The topic's number may get another name.
   subscription->state.topic_name.clear();
-  subscription->state.settings = {};
-  subscription->state.settings.retry = limits_.nameless_retry;
+  subscription->state.settings = protocol::DefaultSubscriptionSettings();
+  *subscription->state.settings.mutable_retry() = limits_.nameless_retry;
 }
 
 void Subscriptions::Save(const Subscription& subscription) {

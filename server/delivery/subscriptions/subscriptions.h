@@ -58,6 +58,8 @@ class Subscriptions {
   // Subscriptions that are slowed because their attempts fail.
   size_t slowed() const { return failure_rate_.slowed(); }
 
+  // Gives the topic its settings, and the server's value for an absent tombstone retention.
+  void SetSettings(Topic* topic, protocol::TopicSettingsPtr settings) const;
   // Takes the name and the settings away. Changes nothing on disk.
   void Unname(Subscription* subscription) const;
 

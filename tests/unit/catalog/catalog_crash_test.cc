@@ -41,13 +41,13 @@ std::vector<CrashCase> Cases() {
   const auto nothing = [](CatalogWorld*) {};
   const auto settings = [] {
     TopicSettings limited;
-    limited.max_pending = 5;
-    limited.dead_letter_topic = "graves";
+    limited.set_max_pending(5);
+    limited.set_dead_letter_topic("graves");
     return limited;
   };
   const auto limit = [](const Snapshot& now) {
     const TopicPtr topic = now.FindTopic("a");
-    return topic != nullptr && topic->settings.max_pending == 5;
+    return topic != nullptr && topic->settings.max_pending() == 5;
   };
   const auto answered = [](const std::optional<Reply>& reply) {
     EXPECT_TRUE(!reply.has_value() || reply->status.ok());
@@ -71,12 +71,12 @@ std::vector<CrashCase> Cases() {
   };
   const auto subscribe = [answered](CatalogWorld* world) {
     CreateSubscription command{.topic = "a", .name = "s"};
-    command.settings.retry.max_attempts = 3;
+    command.settings.mutable_retry()->set_max_attempts(3);
     return answered(world->Ask(command));
   };
   const auto change = [answered](CatalogWorld* world) {
     const auto edit = [](protocol::SubscriptionSettings* now) {
-      now->paused = true;
+      now->set_paused(true);
       return absl::OkStatus();
     };
     return answered(world->Ask(UpdateSubscription{.topic = "a", .name = "s", .edit = edit}));
@@ -84,7 +84,7 @@ std::vector<CrashCase> Cases() {
   const auto paused = [](const Snapshot& now) {
     const TopicPtr topic = now.FindTopic("a");
     const SubscriptionPtr of = now.FindSubscription(topic->id, "s");
-    return of != nullptr && of->settings.paused;
+    return of != nullptr && of->settings.paused();
   };
   const auto unsubscribe = [answered](CatalogWorld* world) {
     return answered(world->Ask(DeleteSubscription{.topic = "a", .name = "s"}));
@@ -102,7 +102,7 @@ std::vector<CrashCase> Cases() {
   };
   const auto taken_over = [](const Snapshot& now) {
     const TopicPtr topic = now.FindTopic("b");
-    const bool created = topic != nullptr && topic->settings.max_pending == 5;
+    const bool created = topic != nullptr && topic->settings.max_pending() == 5;
     EXPECT_TRUE(!created || topic->id == storage::TopicId{1});
     return created && now.FindTopicEvenIfDeleted("a") == nullptr;
   };

@@ -95,7 +95,7 @@ TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
   const SubscriptionState s = State(kFirst, "s");
   const SubscriptionState t = State(kSecond, "t");
   SubscriptionState paused = t;
-  paused.settings.paused = true;
+  paused.settings.set_paused(true);
   SubscriptionState deleting = t;
   deleting.deleting = true;
   SubscriptionState deleted = t;
@@ -124,7 +124,7 @@ TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
       world.Restart();
     }
     if (test.name == "UpdatedInOne") {
-      EXPECT_TRUE(world.snapshot().FindSubscription(TopicId{1}, "t")->settings.paused);
+      EXPECT_TRUE(world.snapshot().FindSubscription(TopicId{1}, "t")->settings.paused());
     }
     if (test.name == "Nameless") {
       CreateSubscription first{.topic = "a", .name = "x"};
@@ -219,7 +219,7 @@ TEST(CatalogLoadTest, RefusesDamage) {
 
 TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
   TopicSettings paused;
-  paused.paused = true;
+  paused.set_paused(true);
   const std::vector<Record> records = {
       Name(2, "paused"),
       Object(ObjectKind::kTopicSettings, kPartition, "paused",
@@ -232,11 +232,11 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
     SCOPED_TRACE(topic);
     const TopicPtr found = world.snapshot().FindTopic(topic);
     ASSERT_NE(found, nullptr);
-    EXPECT_EQ(found->settings.paused, is_paused);
-    EXPECT_EQ(found->settings.paused_by_restore, is_paused_by_restore);
+    EXPECT_EQ(found->settings.paused(), is_paused);
+    EXPECT_EQ(found->settings.paused_by_restore(), is_paused_by_restore);
   };
   const auto resume = [](TopicSettings* settings) {
-    settings->paused = false;
+    settings->set_paused(false);
     return absl::OkStatus();
   };
   for (int start = 0; start < 2; ++start) {
@@ -244,7 +244,8 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
     // Whoever paused it before the backup resumes it.
     expect("paused", true, false);
     for (const ShardView& shard : world.shards())
-      EXPECT_TRUE(shard.topics.at(1).paused && shard.topics.at(1).paused_by_restore);
+      EXPECT_TRUE(shard.topics.at(1).settings->paused() &&
+                  shard.topics.at(1).settings->paused_by_restore());
     world.Restart();
   }
   EXPECT_TRUE(world.Ask(UpdateTopic{.name = "a", .edit = resume})->status.ok());

@@ -19,18 +19,18 @@ using storage::TopicId;
 
 TopicSettings Limited(uint64_t max_pending) {
   TopicSettings settings;
-  settings.max_pending = max_pending;
+  settings.set_max_pending(max_pending);
   return settings;
 }
 
 protocol::SubscriptionSettings Attempts(uint32_t max_attempts) {
-  protocol::SubscriptionSettings settings;
-  settings.retry.max_attempts = max_attempts;
+  protocol::SubscriptionSettings settings = protocol::DefaultSubscriptionSettings();
+  settings.mutable_retry()->set_max_attempts(max_attempts);
   return settings;
 }
 
 CreateSubscription ByUse(const std::string& topic, const std::string& name) {
-  return {.topic = topic, .name = name, .settings = {}, .from_now = true, .by_use = true};
+  return {.topic = topic, .name = name, .from_now = true, .by_use = true};
 }
 
 TEST(CatalogTest, UseCreatesATopicOnceAndKeepsItsNumberAcrossStarts) {
@@ -78,18 +78,18 @@ TEST(CatalogTest, ANewLimitHoldsInEveryShardWhenTheCallReturns) {
     EXPECT_EQ(shard.topics.at(id).quota->max.load(), 5u);
   }
   const auto edit = [](TopicSettings* settings) {
-    settings->max_pending = 7;
-    settings->paused = true;
+    settings->set_max_pending(7);
+    settings->set_paused(true);
     return absl::OkStatus();
   };
   ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
   for (const ShardView& shard : world.shards()) {
     EXPECT_EQ(shard.topics.at(id).quota->max.load(), 7u);
-    EXPECT_TRUE(shard.topics.at(id).paused);
+    EXPECT_TRUE(shard.topics.at(id).settings->paused());
   }
   world.Restart();
-  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 7u);
-  EXPECT_TRUE(world.shards()[1].topics.at(id).paused);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending(), 7u);
+  EXPECT_TRUE(world.shards()[1].topics.at(id).settings->paused());
 }
 
 TEST(CatalogTest, AnUpdateChangesTheRateInPlace) {
@@ -98,8 +98,8 @@ TEST(CatalogTest, AnUpdateChangesTheRateInPlace) {
   std::shared_ptr<protocol::TopicPace> pace;
   for (const uint64_t rate : {5u, 7u}) {
     const auto edit = [rate](TopicSettings* settings) {
-      settings->rate_per_s = rate;
-      settings->burst = 2 * rate;
+      settings->set_rate_per_s(rate);
+      settings->set_burst(2 * rate);
       return absl::OkStatus();
     };
     ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
@@ -157,7 +157,7 @@ TEST(CatalogTest, DeadLetterTopicsAreKnownToEveryShardAndFollowTheSettings) {
   const auto a = static_cast<uint32_t>(world.snapshot().FindTopic("a")->id);
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, own);
   const auto edit = [](TopicSettings* settings) {
-    settings->dead_letter_topic = "graves";
+    settings->set_dead_letter_topic("graves");
     return absl::OkStatus();
   };
   ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
@@ -191,12 +191,12 @@ TEST(CatalogTest, ASubscriptionOfAnOldNameIsAnother) {
   CatalogWorld world;
   const uint64_t first = world.Ask(ByUse("a", "s"))->subscription->incarnation;
   const auto edit = [](protocol::SubscriptionSettings* settings) {
-    settings->paused = true;
+    settings->set_paused(true);
     return absl::OkStatus();
   };
   const auto changed = world.Ask(UpdateSubscription{.topic = "a", .name = "s", .edit = edit});
   EXPECT_EQ(changed->subscription->incarnation, first);
-  EXPECT_TRUE(changed->subscription->settings.paused);
+  EXPECT_TRUE(changed->subscription->settings.paused());
   ASSERT_EQ(world.Reason(DeleteSubscription{.topic = "a", .name = "s"}), "OK");
   EXPECT_NE(world.Ask(ByUse("a", "s"))->subscription->incarnation, first);
 }
@@ -214,7 +214,7 @@ TEST(CatalogTest, ChangesOfOneTopicWaitForEachOther) {
     EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "OK") << tag;
   }
   EXPECT_EQ(world.ReplyTo(s)->subscription->id, world.ReplyTo(again)->subscription->id);
-  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 9u);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending(), 9u);
   EXPECT_EQ(world.snapshot().subscriptions(), 1u);
   world.ExpectShardsFollow();
 }
@@ -235,7 +235,7 @@ TEST(CatalogTest, DeletesATopicWithItsSubscriptions) {
   }
   // The topic keeps its number and loses its settings.
   EXPECT_EQ(world.Ask(EnsureTopic{.name = "a"})->topic->id, id);
-  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 0u);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending(), 0u);
   world.Restart();
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
@@ -260,7 +260,7 @@ TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   const uint64_t remove = world.Post(DeleteTopic{.name = "a"});
   ASSERT_TRUE(world.Step());  // the first of two shards counts the message
   const auto edit = [](TopicSettings* settings) {
-    settings->paused = true;
+    settings->set_paused(true);
     return absl::OkStatus();
   };
   const uint64_t pause = world.Post(UpdateTopic{.name = "a", .edit = edit});
@@ -273,7 +273,7 @@ TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   const TopicId letters = world.snapshot().FindTopic("a.dlq")->id;
   for (const ShardView& shard : world.shards()) {
     const protocol::TopicCommand& last = shard.topics.at(static_cast<uint32_t>(id));
-    EXPECT_TRUE(last.paused);
+    EXPECT_TRUE(last.settings->paused());
     EXPECT_FALSE(last.watch);
     EXPECT_EQ(last.dead_letter, letters);
   }
@@ -293,7 +293,7 @@ TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "TOPIC_NOT_EMPTY");
   world.catalog().Handle(world.now(), TopicUsed{topic->id});
   world.Run();
-  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 5u);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending(), 5u);
 }
 
 // A client uses the topic while the last record of its deletion is in flight.
@@ -337,7 +337,7 @@ TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
     for (int start = 0; start < 2; ++start) {
       const TopicPtr after = world.snapshot().FindTopic("a");
       ASSERT_NE(after, nullptr) << moment;
-      EXPECT_EQ(after->settings.max_pending, reason == "OK" ? 0u : 5u) << moment;
+      EXPECT_EQ(after->settings.max_pending(), reason == "OK" ? 0u : 5u) << moment;
       world.ExpectShardsFollow();
       world.Restart();
     }
@@ -360,7 +360,7 @@ TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
     EXPECT_EQ(world.Reason(UpdateTopic{.name = "a",
                                        .edit =
                                            [](TopicSettings* settings) {
-                                             settings->max_pending = 7;
+                                             settings->set_max_pending(7);
                                              return absl::OkStatus();
                                            }}),
               "OK")
@@ -368,7 +368,7 @@ TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
     world.Restart();
     const TopicPtr after = world.snapshot().FindTopic("a");
     ASSERT_NE(after, nullptr) << moment;
-    EXPECT_EQ(after->settings.max_pending, 7u);
+    EXPECT_EQ(after->settings.max_pending(), 7u);
     world.ExpectShardsFollow();
   }
 }
@@ -400,7 +400,7 @@ TEST(CatalogTest, ARefusedSubscriptionMakesNoDeadLetterTopic) {
   ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s"}), "OK");
   const size_t before = world.snapshot().topics();
   CreateSubscription another{.topic = "a", .name = "t"};
-  another.settings.dead_letter_name = "dead";
+  another.settings.set_dead_letter_name("dead");
   EXPECT_EQ(world.Reason(another), "SUBSCRIPTION_LIMIT");
   EXPECT_EQ(world.snapshot().topics(), before);
 }
@@ -410,7 +410,7 @@ TEST(CatalogTest, ADeletedDeadLetterTopicStaysDeletedUntilItIsNeeded) {
   ASSERT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
   ASSERT_EQ(world.Reason(DeleteTopic{.name = "a.dlq"}), "OK");
   const auto pause = [](TopicSettings* settings) {
-    settings->paused = true;
+    settings->set_paused(true);
     return absl::OkStatus();
   };
   EXPECT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = pause}), "OK");
@@ -420,7 +420,7 @@ TEST(CatalogTest, ADeletedDeadLetterTopicStaysDeletedUntilItIsNeeded) {
   EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
   EXPECT_NE(world.snapshot().FindTopic("a.dlq"), nullptr);
   const auto edit = [](TopicSettings* settings) {
-    settings->dead_letter_topic = "graves";
+    settings->set_dead_letter_topic("graves");
     return absl::OkStatus();
   };
   EXPECT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
@@ -441,13 +441,13 @@ TEST(CatalogTest, ARefusedRequestCreatesNeitherTheTopicNorItsDeadLetterTopic) {
     EXPECT_EQ(world.Reason(CreateSubscription{.topic = name, .name = "s", .settings = Attempts(3)}),
               fits ? "TOPIC_LIMIT" : "NO_DEAD_LETTER_TOPIC");
     CreateSubscription named{.topic = name, .name = "s"};
-    named.settings.dead_letter_name = "dead";
+    named.settings.set_dead_letter_name("dead");
     EXPECT_EQ(world.Reason(named), "TOPIC_LIMIT");
   }
   EXPECT_EQ(world.snapshot().topics(), 1u);
   // There is room for one more topic.
   CreateSubscription last{.topic = "b", .name = "s"};
-  last.settings.dead_letter_name = "a";
+  last.settings.set_dead_letter_name("a");
   EXPECT_EQ(world.Reason(last), "OK");
 }
 
@@ -456,12 +456,12 @@ TEST(CatalogTest, SettingsThatNameADeadLetterTopicNeedRoomForIt) {
   ASSERT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
   const auto name = [&world](const std::string& dead_letter_topic) {
     return world.Reason(UpdateTopic{.name = "a", .edit = [=](TopicSettings* settings) {
-                                      settings->dead_letter_topic = dead_letter_topic;
+                                      settings->set_dead_letter_topic(dead_letter_topic);
                                       return absl::OkStatus();
                                     }});
   };
   TopicSettings graves;
-  graves.dead_letter_topic = "graves";
+  graves.set_dead_letter_topic("graves");
   EXPECT_EQ(world.Reason(CreateTopic{.name = "b", .settings = graves}), "TOPIC_LIMIT");
   EXPECT_EQ(world.snapshot().topics(), 2u);
   ASSERT_EQ(world.Reason(EnsureTopic{.name = "b"}), "OK");
@@ -542,7 +542,7 @@ TEST(CatalogTest, OnlyALaterSubscriptionMayStartAtItsCreation) {
 TEST(CatalogTest, TheRecordOfAChangeThatAllShardsMadeIsLive) {
   CatalogWorld world;
   const auto pause = [](protocol::SubscriptionSettings* settings) {
-    settings->paused = true;
+    settings->set_paused(true);
     return absl::OkStatus();
   };
   world.Ask(ByUse("a", "s"));
@@ -551,7 +551,7 @@ TEST(CatalogTest, TheRecordOfAChangeThatAllShardsMadeIsLive) {
   EXPECT_FALSE(LastRecord(&world).from_now);
   world.Ask(UpdateSubscription{.topic = "a", .name = "t", .edit = pause});
   EXPECT_EQ(LastRecord(&world).phase, SubscriptionPhase::kLive);
-  EXPECT_TRUE(LastRecord(&world).settings.paused);
+  EXPECT_TRUE(LastRecord(&world).settings.paused());
 }
 
 TEST(CatalogTest, AShardThatFailsStopsTheCatalog) {

@@ -15,8 +15,8 @@ namespace {
 using storage::TopicId;
 
 protocol::SubscriptionSettings Attempts() {
-  protocol::SubscriptionSettings settings;
-  settings.retry.max_attempts = 3;
+  protocol::SubscriptionSettings settings = protocol::DefaultSubscriptionSettings();
+  settings.mutable_retry()->set_max_attempts(3);
   return settings;
 }
 
@@ -31,11 +31,11 @@ struct DeadLetterNaming {
 std::string NameDeadLetters(CatalogWorld* world, const DeadLetterNaming& asked) {
   using How = DeadLetterNaming::How;
   const auto of_topic = [&](TopicSettings* settings) {
-    settings->dead_letter_topic = asked.dead_letters;
+    settings->set_dead_letter_topic(asked.dead_letters);
     return absl::OkStatus();
   };
   const auto of_subscription = [&](protocol::SubscriptionSettings* settings) {
-    settings->dead_letter_name = asked.dead_letters;
+    settings->set_dead_letter_name(asked.dead_letters);
     return absl::OkStatus();
   };
   TopicSettings topic;
@@ -99,7 +99,7 @@ TEST(DeadLetterTopicsTest, CreatingAReservedTopicGivesItsSettingsToEveryShard) {
   CatalogWorld world;
   world.Post(CreateSubscription{.topic = "a", .name = "s", .settings = Attempts()});
   TopicSettings limited;
-  limited.max_pending = 7;
+  limited.set_max_pending(7);
   world.Post(CreateTopic{.name = "a.dlq", .settings = limited});
   world.Run();
   const TopicPtr letters = world.snapshot().FindTopic("a.dlq");
@@ -164,7 +164,7 @@ TEST(DeadLetterTopicsTest, WhatCirclesAlreadyStaysUntilItIsRenamed) {
     ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
     ASSERT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
     const auto pause = [](protocol::SubscriptionSettings* settings) {
-      settings->paused = true;
+      settings->set_paused(true);
       return absl::OkStatus();
     };
     EXPECT_EQ(world.Reason(UpdateSubscription{.topic = "a.dlq", .name = "s", .edit = pause}), "OK");
@@ -177,7 +177,7 @@ TEST(DeadLetterTopicsTest, TheErrorNamesTheCycle) {
   ASSERT_EQ(NameDeadLetters(&world, {How::kTopic, "a", "b"}), "OK");
   ASSERT_EQ(NameDeadLetters(&world, {How::kTopic, "b", "c"}), "OK");
   TopicSettings back;
-  back.dead_letter_topic = "a";
+  back.set_dead_letter_topic("a");
   const auto reply = world.Ask(CreateTopic{.name = "c", .settings = back});
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(reply->status.code(), absl::StatusCode::kFailedPrecondition);

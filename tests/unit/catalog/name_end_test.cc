@@ -36,7 +36,7 @@ UpdateTopic SetTo(const std::string& name, const TopicSettings& settings) {
 
 TopicSettings DeadLettersTo(const std::string& name) {
   TopicSettings settings;
-  settings.dead_letter_topic = name;
+  settings.set_dead_letter_topic(name);
   return settings;
 }
 
@@ -52,7 +52,7 @@ struct NameEndCase {
   // The retention of another topic.
   std::optional<uint64_t> other_retention_ms = {};
   // The settings of the topic, of which the last ones hold when it is deleted.
-  std::vector<std::optional<uint64_t>> tombstone_retention_ms = {};
+  std::vector<uint64_t> tombstone_retention_ms = {};
   // From the deletion to the end of the name.
   uint64_t kept_ms = 0;
 };
@@ -86,14 +86,14 @@ TEST(NameEndTest, ANewTopicTakesTheNumberOverWhenNothingNamesItAnyMore) {
       ASSERT_EQ(CreateByUse(&world, "a"), kTaken);
       if (test.other_retention_ms.has_value()) {
         TopicSettings settings;
-        settings.tombstone_retention_ms = test.other_retention_ms;
+        settings.set_tombstone_retention_ms(*test.other_retention_ms);
         ASSERT_EQ(world.Reason(CreateTopic{.name = "other", .settings = settings}), "OK");
         ASSERT_EQ(world.Reason(DeleteTopic{.name = "other"}), "OK");
       }
       const auto next = TopicId{test.other_retention_ms.has_value() ? 3u : 2u};
-      for (const auto& retention_ms : test.tombstone_retention_ms) {
+      for (const uint64_t retention_ms : test.tombstone_retention_ms) {
         TopicSettings settings;
-        settings.tombstone_retention_ms = retention_ms;
+        settings.set_tombstone_retention_ms(retention_ms);
         ASSERT_EQ(world.Reason(SetTo("a", settings)), "OK");
         if (restarts) world.Restart();
       }
@@ -144,16 +144,16 @@ TEST(NameEndTest, TheOldestEndComesFirst) {
 TEST(NameEndTest, ATopicWithATakenNumberIsNew) {
   CatalogWorld world;
   TopicSettings settings;
-  settings.max_pending = 5;
-  settings.rate_per_s = 6;
-  settings.paused = true;
+  settings.set_max_pending(5);
+  settings.set_rate_per_s(6);
+  settings.set_paused(true);
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = settings}), "OK");
   ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s"}), "OK");
   ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
   world.now().wall_ms += kDayMs + kHourMs;
   ASSERT_EQ(CreateByUse(&world, "b"), kTaken);
   EXPECT_TRUE(world.snapshot().FindTopic("b")->settings == TopicSettings{});
-  EXPECT_FALSE(world.shards()[0].topics.at(1).paused);
+  EXPECT_FALSE(world.shards()[0].topics.at(1).settings->paused());
   // A shard may report a message that it got before it heard of the new topic.
   EXPECT_FALSE(world.Watched(0, kTaken));
   EXPECT_TRUE(world.snapshot().TopicOf(kTaken)->touched->Use());

@@ -61,7 +61,7 @@ TEST(TopicLimitTest, DeadLettersOfTopicsThatExistPassTheBoundOfDeletedNames) {
   }
   ASSERT_EQ(Message(&world, "t0"), "");
   CreateSubscription create{.topic = "t0", .name = "s"};
-  create.settings.retry.max_attempts = 3;
+  create.settings.mutable_retry()->set_max_attempts(3);
   EXPECT_EQ(world.Reason(create), "OK");
   EXPECT_NE(world.snapshot().FindTopic("t0")->dead_letters, storage::TopicId{});
   EXPECT_EQ(world.Reason(EnsureTopic{.name = "t0", .dead_letters = true}), "OK");
@@ -70,7 +70,7 @@ TEST(TopicLimitTest, DeadLettersOfTopicsThatExistPassTheBoundOfDeletedNames) {
   const auto name_another = [&] {
     const std::string name = absl::StrCat("graves", ++number);
     const auto edit = [&name](protocol::SubscriptionSettings* settings) {
-      settings->dead_letter_name = name;
+      settings->set_dead_letter_name(name);
       return absl::OkStatus();
     };
     return world.Reason(UpdateSubscription{.topic = "t0", .name = "s", .edit = edit});
@@ -101,8 +101,8 @@ TEST(TopicLimitTest, NamesOfDeletedTopicsEnd) {
 TEST(TopicLimitTest, AReservedNameHasItsPlaceUntilWhatReservesItEnds) {
   const auto attempts = [](const std::string& dead_letters) {
     CreateSubscription create{.topic = "a", .name = "s"};
-    create.settings.retry.max_attempts = 3;
-    create.settings.dead_letter_name = dead_letters;
+    create.settings.mutable_retry()->set_max_attempts(3);
+    create.settings.set_dead_letter_name(dead_letters);
     return create;
   };
   for (const std::string dead_letters : {"", "graves"}) {

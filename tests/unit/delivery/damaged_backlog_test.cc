@@ -164,7 +164,7 @@ TEST_F(DamagedBacklogTest, RetentionNoticesDamageBeforeItPassesIt) {
   const storage::MessageRef hidden = PutListed(one_);
   PutListed(one_);
   Damage(hidden.key);
-  one_->state.settings.retention_ms = 1'000;
+  one_->state.settings.set_retention_ms(1'000);
   p_.subscriptions->CollectRetaining();
   Pass(2'000);
   p_.retention->Step(now_);

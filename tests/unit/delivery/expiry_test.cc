@@ -73,7 +73,9 @@ TEST_F(ExpiryTest, EndsWhatIsExpiredInAFullTopicWithoutASubscriber) {
       SCOPED_TRACE(std::string(c.name) + (on_disk ? ", on disk" : ", in memory"));
       const storage::MessageRef message = PutDue(c.ttl_ms, c.policy, on_disk);
       quota_->max = c.full ? 1 : 1'000;
-      one_->topic->paused_by_restore = c.paused_by_restore;
+      auto settings = std::make_shared<protocol::TopicSettings>();
+      settings->set_paused_by_restore(c.paused_by_restore);
+      one_->topic->settings = settings;
       now_.wall_ms += 5'000;
       now_.mono_ms += Expiry::kWalkPeriodMs + 5'000;
       Walk();

@@ -230,7 +230,7 @@ TEST_F(NotForDeliveryTest, AnExpiredMessage) {
 }
 
 TEST_F(NotForDeliveryTest, AMessageBeyondItsRetention) {
-  one_->state.settings.retention_ms = 10;
+  one_->state.settings.set_retention_ms(10);
   const storage::MessageRef message = Put();
   DeliveryWorld::Ready(one_, message);
   Pass(11);
@@ -240,7 +240,7 @@ TEST_F(NotForDeliveryTest, AMessageBeyondItsRetention) {
 }
 
 TEST_F(NotForDeliveryTest, AMessageWithoutAttemptsLeft) {
-  one_->state.settings.retry.max_attempts = 2;
+  one_->state.settings.mutable_retry()->set_max_attempts(2);
   one_->topic->dead_letter = kDeadLetters;
   const storage::MessageRef message = Put();
   const EntryIndex index = DeliveryWorld::Ready(one_, message);

@@ -186,7 +186,8 @@ TEST_F(LeaseEndsTest, OnlyAMessageThatWasBegunHasFailed) {
       {true, true, kClosed, 2, false},   {true, true, kBroke, 2, true},
       {true, true, kReleased, 0, false}, {true, true, kNacked, 2, false},
   };
-  one_->state.settings.retry = {.min_backoff_ms = 100, .jitter_percent = 0};
+  one_->state.settings.mutable_retry()->set_min_backoff_ms(100);
+  one_->state.settings.mutable_retry()->set_jitter_percent(0);
   uint64_t number = 10;
   for (const auto& one : cases) {
     SCOPED_TRACE(testing::Message() << "case " << number - 10);

@@ -84,7 +84,7 @@ TEST_F(MemoryShareTest, OnlyASubscriptionWithStreamsTakesMoreThanTheIdleShare) {
 TEST_F(MemoryShareTest, APausedSubscriptionCountsAsIdle) {
   Add(kDueIdleMax, &served_);
   EXPECT_TRUE(share_.FitsNew(served_));
-  served_.state.settings.paused = true;
+  served_.state.settings.set_paused(true);
   EXPECT_FALSE(share_.FitsNew(served_));
 }
 
@@ -176,7 +176,7 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeServedIsNotQueued) {
            {"no stream has credit", [](Subscription* s) { s->available.clear(); }},
            {"it waits for its pace",
             [](Subscription* s) { s->pacing.waits_for = protocol::WaitReason::kRate; }},
-           {"it is paused", [](Subscription* s) { s->state.settings.paused = true; }},
+           {"it is paused", [](Subscription* s) { s->state.settings.set_paused(true); }},
        }) {
     SCOPED_TRACE(c.what);
     Subscription one;
@@ -204,7 +204,7 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeReadBackIsNotQueued) {
            {"a page waits for its claim", [](Subscription* s) { s->reading = true; }},
            {"no stream has credit", [](Subscription* s) { s->available.clear(); }},
            {"a message is on its way to disk", [](Subscription* s) { s->forgets_in_flight = 1; }},
-           {"it is paused", [](Subscription* s) { s->state.settings.paused = true; }},
+           {"it is paused", [](Subscription* s) { s->state.settings.set_paused(true); }},
            {"it is being deleted", [](Subscription* s) { s->state.deleting = true; }},
            {"a frame is ready", [](Subscription* s) { s->ready.count = kFrameMessages; }},
            {"the rest of a key waits for what is ready",

@@ -232,7 +232,7 @@ TEST_F(RetriesTest, ADeletedSubscriptionTriesNothingAgain) {
 }
 
 TEST_F(RetriesTest, TheLastAttemptMakesADeadLetter) {
-  one_->state.settings.retry.max_attempts = 1;
+  one_->state.settings.mutable_retry()->set_max_attempts(1);
   one_->topic->dead_letter = kDeadLetters;
   const storage::MessageRef message = Put();
   p_.retries->Fail(now_, Lease(one_, message), Failure::kNacked, 0, "no");
@@ -242,7 +242,7 @@ TEST_F(RetriesTest, TheLastAttemptMakesADeadLetter) {
 }
 
 TEST_F(RetriesTest, WithoutATopicForDeadLettersItIsTriedAgain) {
-  one_->state.settings.retry.max_attempts = 1;
+  one_->state.settings.mutable_retry()->set_max_attempts(1);
   const EntryIndex index = Lease(one_, Put());
   p_.retries->Fail(now_, index, Failure::kNacked, 0, "");
   EXPECT_EQ(At(index).state, EntryState::kDelayed) << "not at once, whatever the client asks for";
@@ -250,7 +250,7 @@ TEST_F(RetriesTest, WithoutATopicForDeadLettersItIsTriedAgain) {
 }
 
 TEST_F(RetriesTest, AfterTheLastHopItIsTriedAgain) {
-  one_->state.settings.retry.max_attempts = 1;
+  one_->state.settings.mutable_retry()->set_max_attempts(1);
   one_->topic->dead_letter = kDeadLetters;
   storage::MessageRecord record;
   record.dead_letter = storage::DeadLetterOrigin{.hops = kDeadLetterHopsMax};
@@ -296,7 +296,7 @@ TEST_F(DeadLettersTest, ALetterStandsForTheMessage) {
 TEST_F(DeadLettersTest, TheSubscriptionsOwnTopicComesFirst) {
   constexpr storage::TopicId kOwn{3};
   one_->topic->dead_letter = kDeadLetters;
-  one_->state.settings.dead_letter = kOwn;
+  one_->state.settings.set_dead_letter(static_cast<uint32_t>(kOwn));
   EXPECT_EQ(p_.dead_letters->Make(now_, Take(), storage::DeadLetterReason::kRejected, ""),
             DeadLetters::Made::kYes);
   Commit();

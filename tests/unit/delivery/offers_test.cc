@@ -151,7 +151,7 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsAboutToBeListedAtItsPlace) {
 }
 
 TEST_F(OffersTest, ABoundedSubscriptionCountsAMessageOnce) {
-  one_->state.settings.retention_max_messages = 5;
+  one_->state.settings.set_retention_max_messages(5);
   const storage::MessageRef message = PutListed(one_);
   ASSERT_EQ(one_->listed.count(), 1u);
   Offer(message);
@@ -160,7 +160,7 @@ TEST_F(OffersTest, ABoundedSubscriptionCountsAMessageOnce) {
 }
 
 TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
-  one_->state.settings.retention_max_messages = 5;
+  one_->state.settings.set_retention_max_messages(5);
   Attach(one_);
   const storage::MessageRef message = Put();
   writer_.Erase(message.key, kTopic, message.bytes, Durability::kBuffered);
@@ -170,7 +170,7 @@ TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
 }
 
 TEST_F(OffersTest, ABoundedSubscriptionGetsADamagedMessage) {
-  one_->state.settings.retention_max_messages = 5;
+  one_->state.settings.set_retention_max_messages(5);
   const storage::MessageRef message = Put();
   store_.FailReads(storage::DamageError({}));
   Offer(message);
@@ -202,7 +202,7 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
        }) {
     SCOPED_TRACE(c.what);
     one_->topic->several = false;
-    one_->state.settings.retention_max_messages = 0;
+    one_->state.settings.set_retention_max_messages(0);
     one_->state.start = {};
     const storage::MessageRef message = Put();
     c.prepare(one_, message);

@@ -21,8 +21,8 @@ class RetentionBoundsTest : public DeliveryWorld {
   RetentionBoundsTest() { p_.lease_ends->Step(now_); }  // the step's budget of dead letters
 
   void Keep(uint64_t retention_ms, uint64_t messages_max) {
-    one_->state.settings.retention_ms = retention_ms;
-    one_->state.settings.retention_max_messages = messages_max;
+    one_->state.settings.set_retention_ms(retention_ms);
+    one_->state.settings.set_retention_max_messages(messages_max);
     p_.subscriptions->CollectRetaining();
   }
   std::vector<storage::MessageRef> Ready(size_t count) {
@@ -49,7 +49,7 @@ TEST_F(RetentionBoundsTest, AMessageIsTooOldAfterItsRetention) {
   const uint64_t due_ms = now_.wall_ms;
   const EntryIndex index = DeliveryWorld::Ready(one_, Put());
   for (const Case& c : {Case{0, 1'000'000, false}, Case{10, 10, false}, Case{10, 11, true}}) {
-    one_->state.settings.retention_ms = c.retention_ms;
+    one_->state.settings.set_retention_ms(c.retention_ms);
     const base::Now now = {.wall_ms = due_ms + c.waited_ms, .mono_ms = now_.mono_ms};
     EXPECT_EQ(Retention::TooOld(now, At(index)), c.too_old) << c.retention_ms << " " << c.waited_ms;
   }
@@ -113,7 +113,7 @@ TEST_F(RetentionBoundsTest, AMessageInChangeWaits) {
 
 TEST_F(RetentionBoundsTest, ADeadLetterNeedsItsTopic) {
   Keep(kRetentionMs, 0);
-  one_->state.settings.retention_policy = protocol::RetentionPolicy::kDeadLetter;
+  one_->state.settings.set_retention_policy(protocol::SubscriptionSettings::DEAD_LETTER);
   const auto messages = Ready(1);
   Pass(kRetentionMs + 1);
   EXPECT_FALSE(p_.retention->Step(now_));

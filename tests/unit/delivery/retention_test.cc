@@ -17,7 +17,7 @@ class RetentionTest : public DeliveryWorld {
  protected:
   // The subscription keeps this many messages.
   void Bound(uint64_t messages) {
-    one_->state.settings.retention_max_messages = messages;
+    one_->state.settings.set_retention_max_messages(messages);
     p_.subscriptions->CollectRetaining();
   }
   // A message whose first attempt failed, at the time of its next one: listed there, and in memory
@@ -55,12 +55,14 @@ TEST_F(RetentionTest, AHeldTopicKeepsItsMessages) {
   for (uint64_t i = 0; i < 5; ++i) MoveToDisk(20'000 + i);
   protocol::TopicCommand topic;
   topic.topic = one_->state.topic;
-  topic.paused_by_restore = true;
+  auto settings = std::make_shared<protocol::TopicSettings>();
+  settings->set_paused_by_restore(true);
+  topic.settings = settings;
   p_.changes->SetTopic(now_, topic);
   EXPECT_EQ(StepToTheEnd(), 1u);
   EXPECT_EQ(one_->listed.count(), 5u);
   // The operator has released it.
-  topic.paused_by_restore = false;
+  topic.settings = protocol::DefaultTopicSettings();
   p_.changes->SetTopic(now_, topic);
   StepToTheEnd();
   Commit();

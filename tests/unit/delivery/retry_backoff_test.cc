@@ -18,16 +18,19 @@ constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
 protocol::RetryPolicy Policy(uint64_t min_ms, uint64_t max_ms, uint32_t multiplier,
                              uint32_t jitter) {
-  return {.min_backoff_ms = min_ms,
-          .max_backoff_ms = max_ms,
-          .multiplier_percent = multiplier,
-          .jitter_percent = jitter};
+  protocol::RetryPolicy policy;
+  policy.set_min_backoff_ms(min_ms);
+  policy.set_max_backoff_ms(max_ms);
+  policy.set_multiplier_percent(multiplier);
+  policy.set_jitter_percent(jitter);
+  return policy;
 }
 
 TEST(RetryBackoffTest, TheDefaultIsNotAtOnce) {
+  const protocol::RetryPolicy& by_default = protocol::DefaultSubscriptionSettings().retry();
   for (const uint32_t attempts : {0u, 1u, 2u, 1000u, UINT32_MAX}) {
-    EXPECT_GE(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 1'000u);
-    EXPECT_LE(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 720'000u);
+    EXPECT_GE(BackoffMs(by_default, attempts, attempts), 1'000u);
+    EXPECT_LE(BackoffMs(by_default, attempts, attempts), 720'000u);
     EXPECT_EQ(BackoffMs(Policy(0, 600'000, 200, 20), attempts, attempts), 0u);
   }
 }
@@ -93,16 +96,16 @@ TEST(RetryBackoffTest, HoldsItsBoundsForAnyPolicy) {
     const auto attempts = static_cast<uint32_t>(magnitude(31));
     const uint64_t seed = random();
     protocol::RetryPolicy exact = policy;
-    exact.jitter_percent = 0;
+    exact.set_jitter_percent(0);
     const uint64_t base_ms = BackoffMs(exact, attempts, seed);
     const uint64_t delay_ms = BackoffMs(policy, attempts, seed);
     ASSERT_EQ(delay_ms, BackoffMs(policy, attempts, seed));
     ASSERT_GE(delay_ms, base_ms);
     ASSERT_LE(delay_ms, base_ms + base_ms * jitter / 100);
-    ASSERT_LE(base_ms, policy.max_backoff_ms);
+    ASSERT_LE(base_ms, policy.max_backoff_ms());
     ASSERT_LE(base_ms, BackoffMs(exact, attempts + 1, seed));
-    if (policy.min_backoff_ms <= policy.max_backoff_ms) {
-      ASSERT_GE(base_ms, policy.min_backoff_ms);
+    if (policy.min_backoff_ms() <= policy.max_backoff_ms()) {
+      ASSERT_GE(base_ms, policy.min_backoff_ms());
     }
   }
 }

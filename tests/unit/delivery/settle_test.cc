@@ -62,8 +62,9 @@ class SettleTest : public ::testing::Test {
     change.state.id = storage::FirstSubscription(kTopic);
     change.state.topic = kTopic;
     change.state.name = "s";
-    change.state.settings.retry = test::kAtOnce;
-    change.state.settings.retry.max_attempts = 1;
+    protocol::RetryPolicy* const retry = change.state.settings.mutable_retry();
+    *retry = test::AtOnce();
+    retry->set_max_attempts(1);
     shard_.Handle(now_, std::move(change));
   }
   // Schedules as many and lets the streams that are there have them.

@@ -44,14 +44,16 @@ TEST_F(WaitReasonTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   Ready(one_, message);
   EXPECT_EQ(Of(message), WaitReason::kNone);
   EXPECT_TRUE(Turns::CanServe(*one_));
+  auto paused = std::make_shared<protocol::TopicSettings>();
+  paused->set_paused(true);
   // Each change comes on top of those before it.
   for (const Case& c : std::vector<Case>{
            {WaitReason::kRate, [](Subscription* s) { s->pacing.waits_for = WaitReason::kRate; }},
            {WaitReason::kNoCredit, [](Subscription* s) { s->available.clear(); }},
            {WaitReason::kNoSubscriber, [](Subscription* s) { s->streams = 0; }},
            {WaitReason::kSubscriptionPaused,
-            [](Subscription* s) { s->state.settings.paused = true; }},
-           {WaitReason::kTopicPaused, [](Subscription* s) { s->topic->paused = true; }},
+            [](Subscription* s) { s->state.settings.set_paused(true); }},
+           {WaitReason::kTopicPaused, [paused](Subscription* s) { s->topic->settings = paused; }},
        }) {
     c.change(one_);
     EXPECT_EQ(Of(message), c.wait_reason);

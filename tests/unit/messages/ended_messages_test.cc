@@ -135,7 +135,9 @@ TEST_F(EndedMessagesTest, ARepeatByRequestIdSaysThatTheMessageHasEnded) {
 TEST_F(EndedMessagesTest, ARepeatSaysThatItsMessageHasEndedAlsoAfterItsTombstone) {
   protocol::TopicCommand topic;
   topic.topic = kTopic;
-  topic.tombstone_retention_ms = 0;
+  auto settings = std::make_shared<protocol::TopicSettings>();
+  settings->set_tombstone_retention_ms(0);
+  topic.settings = settings;
   dispatcher_.SetTopic(now_, topic);
   ScheduleOptions options;
   options.request_id = "r";

@@ -89,7 +89,7 @@ TEST_F(MessageCreatorTest, AFullTopicRefuses) {
 }
 
 TEST_F(MessageCreatorTest, AFullMinuteMovesTheMessageAndDropsItsLocalTime) {
-  LimitMinutes(1, protocol::BucketPolicy::kSpread, 5);
+  LimitMinutes(1, protocol::TopicSettings::SPREAD, 5);
   ASSERT_TRUE(Create(Message("p", 1'000)).ok());
   storage::MessageRecord record;
   record.header = {.topic = kTopic, .deliver_ms = kStart + 2'000, .accept_ms = kStart};
@@ -104,7 +104,7 @@ TEST_F(MessageCreatorTest, AFullMinuteMovesTheMessageAndDropsItsLocalTime) {
 }
 
 TEST_F(MessageCreatorTest, AFullMinuteDoesNotMoveTheEndOfTheTimeToLive) {
-  LimitMinutes(1, protocol::BucketPolicy::kSpread, 5);
+  LimitMinutes(1, protocol::TopicSettings::SPREAD, 5);
   ASSERT_TRUE(Create(Message("p", 1'000)).ok());
   const auto create = [this](uint64_t expire_ms) {
     storage::MessageRecord record;

@@ -104,14 +104,18 @@ class MessagesFixture : public test::ShardPartsTest {
     commands_.Get(now_, {.tag = {}, .target = ById(id)});
     return Last(&answers().gets);
   }
-  void LimitMinutes(uint64_t max, protocol::BucketPolicy policy, uint32_t spread_minutes = 0,
-                    MinuteLimits* limits = nullptr) {
-    protocol::TopicCommand command;
-    command.topic = kTopic;
-    command.minute_max = max;
-    command.bucket_policy = policy;
-    command.spread_minutes_max = spread_minutes;
-    (limits != nullptr ? limits : &minute_limits_)->Set(command);
+  void LimitMinutes(uint64_t max, protocol::TopicSettings::BucketPolicy policy,
+                    uint32_t spread_minutes = 0, MinuteLimits* limits = nullptr) {
+    (limits != nullptr ? limits : &minute_limits_)->Set(MinuteLimit(max, policy, spread_minutes));
+  }
+  static protocol::TopicCommand MinuteLimit(uint64_t max,
+                                            protocol::TopicSettings::BucketPolicy policy,
+                                            uint32_t spread_minutes) {
+    auto settings = std::make_shared<protocol::TopicSettings>();
+    settings->set_minute_max(max);
+    settings->set_minute_policy(policy);
+    settings->set_minute_spread_ms(spread_minutes * storage::kMinuteMs);
+    return {.topic = kTopic, .settings = settings, .quota = nullptr};
   }
   static protocol::Target ById(const storage::MessageId& id) {
     return {.id = id, .topic = kTopic, .key = ""};

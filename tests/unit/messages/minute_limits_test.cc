@@ -8,7 +8,7 @@
 namespace duetime::messages {
 namespace {
 
-using protocol::BucketPolicy;
+using protocol::TopicSettings;
 using storage::kMinuteMs;
 
 class MinuteLimitsTest : public MessagesFixture {
@@ -34,41 +34,41 @@ TEST_F(MinuteLimitsTest, ATopicWithoutALimitHasRoom) {
 
 TEST_F(MinuteLimitsTest, PlacesAsThePolicySays) {
   struct Case {
-    BucketPolicy policy;
+    TopicSettings::BucketPolicy policy;
     uint64_t max;
     uint32_t spread_minutes;
     MinuteLimits::Request request;
     std::string expected;
   };
   const Case cases[] = {
-      {BucketPolicy::kWarn, 3, 0, {.deliver_ms = kStart + 5}, "5"},
-      {BucketPolicy::kWarn, 2, 0, {.deliver_ms = kStart + 5}, "5 over"},
-      {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart + 5}, "MINUTE_FULL"},
-      {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart + 120'005}, "120005"},
+      {TopicSettings::WARN, 3, 0, {.deliver_ms = kStart + 5}, "5"},
+      {TopicSettings::WARN, 2, 0, {.deliver_ms = kStart + 5}, "5 over"},
+      {TopicSettings::REFUSE, 2, 0, {.deliver_ms = kStart + 5}, "MINUTE_FULL"},
+      {TopicSettings::REFUSE, 2, 0, {.deliver_ms = kStart + 120'005}, "120005"},
       // A pending message needs no room in its own minute.
-      {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart + 5, .present_ms = kStart + 9}, "5"},
+      {TopicSettings::REFUSE, 2, 0, {.deliver_ms = kStart + 5, .present_ms = kStart + 9}, "5"},
       // Nor does one that keeps its time, but it adds to its minute.
-      {BucketPolicy::kRefuse,
+      {TopicSettings::REFUSE,
        2,
        0,
        {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
        "5"},
-      {BucketPolicy::kSpread,
+      {TopicSettings::SPREAD,
        2,
        9,
        {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
        "5"},
-      {BucketPolicy::kWarn,
+      {TopicSettings::WARN,
        2,
        0,
        {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
        "5 over"},
       // A message that is due needs no room.
-      {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart}, "0"},
-      {BucketPolicy::kSpread, 2, 2, {.deliver_ms = kStart + 5}, "120005"},
-      {BucketPolicy::kSpread, 2, 1, {.deliver_ms = kStart + 5}, "MINUTE_FULL"},
-      {BucketPolicy::kSpread, 1, 3, {.deliver_ms = kStart + 5}, "180005"},
-      {BucketPolicy::kSpread,
+      {TopicSettings::REFUSE, 2, 0, {.deliver_ms = kStart}, "0"},
+      {TopicSettings::SPREAD, 2, 2, {.deliver_ms = kStart + 5}, "120005"},
+      {TopicSettings::SPREAD, 2, 1, {.deliver_ms = kStart + 5}, "MINUTE_FULL"},
+      {TopicSettings::SPREAD, 1, 3, {.deliver_ms = kStart + 5}, "180005"},
+      {TopicSettings::SPREAD,
        2,
        9,
        {.deliver_ms = kStart + 5, .latest_ms = kStart + 119'000},
@@ -79,29 +79,29 @@ TEST_F(MinuteLimitsTest, PlacesAsThePolicySays) {
     LimitMinutes(cases[i].max, cases[i].policy, cases[i].spread_minutes);
     EXPECT_EQ(Place(cases[i].request), cases[i].expected);
   }
-  LimitMinutes(0, BucketPolicy::kWarn);
+  LimitMinutes(0, TopicSettings::WARN);
   EXPECT_FALSE(minute_limits_.Has(kTopic));
 }
 
 TEST_F(MinuteLimitsTest, WarnsOfAMinuteThatIsOverItsLimit) {
-  LimitMinutes(1, BucketPolicy::kWarn);
+  LimitMinutes(1, TopicSettings::WARN);
   EXPECT_TRUE(minute_limits_.Over(now_, kTopic, kStart + 1'000));
   EXPECT_FALSE(minute_limits_.Over(now_, kTopic, kStart + 121'000));
   EXPECT_FALSE(minute_limits_.Over(now_, kTopic, kStart));
-  LimitMinutes(1, BucketPolicy::kRefuse);
+  LimitMinutes(1, TopicSettings::REFUSE);
   EXPECT_FALSE(minute_limits_.Over(now_, kTopic, kStart + 1'000));
 }
 
 TEST_F(MinuteLimitsTest, AShardHasAnEqualShareRoundedUp) {
   MinuteLimits limits(2, &writer_);
-  LimitMinutes(3, BucketPolicy::kRefuse, 0, &limits);
+  LimitMinutes(3, TopicSettings::REFUSE, 0, &limits);
   MinuteLimits::Placement placement;
   EXPECT_FALSE(limits.Place(now_, kTopic, {.deliver_ms = kStart + 5}, &placement).ok());
   EXPECT_TRUE(limits.Place(now_, kTopic, {.deliver_ms = kStart + 120'005}, &placement).ok());
 }
 
 TEST_F(MinuteLimitsTest, AStoreThatCannotBeReadIsAnError) {
-  LimitMinutes(2, BucketPolicy::kRefuse);
+  LimitMinutes(2, TopicSettings::REFUSE);
   store_.FailReads(absl::DataLossError("disk"));
   EXPECT_EQ(Place({.deliver_ms = kStart + 600'005}), "STORAGE_FAILED");
 }

@@ -85,7 +85,7 @@ TEST_F(ScheduleCommandsTest, AMessageThatKeepsItsTimeNeedsNoRoom) {
     Schedule("one", uint64_t{0} - 90'000, Keyed(OnConflict::kFail, key));
   }
   now_.wall_ms = kStart;
-  LimitMinutes(1, protocol::BucketPolicy::kSpread, /*spread_minutes=*/5);
+  LimitMinutes(1, protocol::TopicSettings::SPREAD, /*spread_minutes=*/5);
   Schedule("other", 20'000, Keyed(OnConflict::kFail, "other"));
   for (const auto& [key, on_conflict] :
        {std::pair{"keep", OnConflict::kKeepTime}, std::pair{"push", OnConflict::kPushBack}}) {
@@ -149,12 +149,7 @@ TEST_F(ScheduleCommandsTest, AConflictIsDecidedAsTheRequestSays) {
 TEST_F(ScheduleCommandsTest, AFullMinuteMovesAReplacementButNotTheEndOfItsTimeToLive) {
   const MessageId id = Schedule("one", 100'000, Keyed(OnConflict::kFail, "k")).id;
   Scheduled(1'000);
-  protocol::TopicCommand limit;
-  limit.topic = kTopic;
-  limit.minute_max = 1;
-  limit.bucket_policy = protocol::BucketPolicy::kSpread;
-  limit.spread_minutes_max = 5;
-  commands_.SetTopic(limit);
+  commands_.SetTopic(MinuteLimit(1, protocol::TopicSettings::SPREAD, 5));
   ScheduleOptions options = Keyed(OnConflict::kReplace, "k");
   options.expire_ms = kStart + 62'000;
   EXPECT_EQ(ReasonOf(Schedule("two", 2'000, options)), "MINUTE_FULL");

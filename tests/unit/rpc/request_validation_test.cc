@@ -62,7 +62,7 @@ TEST(ValidateStartTest, FillsInTheDefaults) {
   EXPECT_EQ(valid.subscription, "default");
   protocol::SubscriptionSettings settings;
   EXPECT_EQ(api::LeaseMs(valid, settings), 30'000u);
-  settings.lease_ms = 5'000;
+  settings.set_lease_ms(5'000);
   EXPECT_EQ(api::LeaseMs(valid, settings), 5'000u);
   valid.lease_ms = 7'000;
   EXPECT_EQ(api::LeaseMs(valid, settings), 7'000u);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -27,5 +28,16 @@ inline std::string RefusalOf(const absl::Status& status) {
   const auto detail = base::GetErrorDetail(status);
   return detail.has_value() ? detail->reason + " " + detail->field : "NO DETAIL";
 }
+
+// An update of settings with a mask. The texts are settings of the protos.
+struct MaskCase {
+  const char* name;
+  // The settings before, and those of the request.
+  const char* before;
+  const char* given;
+  std::vector<std::string> paths;
+  // The settings after the update, or the refusal.
+  const char* after;
+};
 
 }  // namespace duetime::rpc

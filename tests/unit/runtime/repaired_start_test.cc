@@ -207,11 +207,11 @@ TEST(TopicsOfObjectTest, EveryTopicThatAnObjectNames) {
   const std::string second = protocol::SubscriptionObjectName(kSecond);
   catalog::StoredSubscription stored;
   stored.topic = kNamed;
-  stored.settings.dead_letter = kNameless;
+  stored.settings.set_dead_letter(static_cast<uint32_t>(kNameless));
   protocol::SubscriptionState state;
   state.id = kSecond;
   state.topic = kNamed;
-  state.settings.dead_letter = kNameless;
+  state.settings.set_dead_letter(static_cast<uint32_t>(kNameless));
   protocol::Operation operation;
   operation.spec.topic = kNamed;
   operation.spec.action = protocol::BulkAction::kCancel;
