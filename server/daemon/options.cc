@@ -59,10 +59,7 @@ void Verify(config::Loaded* loaded) {
     print(perhaps_lost ? "intact, but for the end of the log" : "intact");
   }
   if (status.ok() && perhaps_lost) loaded->exit_code = config::ExitCode::kTornEnd;
-  if (!status.ok()) {
-    loaded->exit_code =
-        absl::IsDataLoss(status) ? config::ExitCode::kDataDamaged : config::ExitCode::kNoStore;
-  }
+  if (!status.ok()) loaded->exit_code = config::CodeOfFailedStart(status);
 }
 
 config::ExitCode Repair(const config::Loaded& loaded) {
@@ -84,8 +81,7 @@ void Restore(config::Loaded* loaded) {
     status = storage::RestoreDirectory(loaded->restore_dir, loaded->into_dir, *snapshot_ms, now_ms);
   }
   if (!status.ok()) {
-    loaded->exit_code = absl::IsDataLoss(status) ? config::ExitCode::kDataDamaged
-                                                 : config::CodeOfFailedStart(status);
+    loaded->exit_code = config::CodeOfFailedStart(status);
     loaded->output = absl::StrCat(status.message(), "\n");
     return;
   }
