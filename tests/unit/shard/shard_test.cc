@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -103,6 +105,31 @@ class ShardTest : public testing::Test {
   bool told_ = false;
   std::map<protocol::StreamId, size_t> delivered_;
 };
+
+// Ids tell what is of a topic that took a number over, so no message of it may have a lower one.
+TEST_F(ShardTest, TheNextIdIsAtLeastTheFirstOfATopic) {
+  const auto next_after = [this](uint64_t epoch, uint64_t sequence) {
+    protocol::TopicCommand command;
+    command.topic = kTopic;
+    command.first_id = storage::MessageId::Make(epoch, sequence, 0, 0);
+    std::vector<storage::MessageId> next;
+    for (int i = 0; i < 2; ++i) {
+      shard_.Handle(now_, command);
+      for (const protocol::Reply& reply : shard_.TakeEffects().replies) {
+        next.push_back(std::get<protocol::TopicReply>(reply).next_id);
+      }
+    }
+    return next;
+  };
+  const uint64_t epoch = store_.epoch();
+  const storage::MessageId begin = next_after(epoch, 0).at(0);
+  const uint64_t far = begin.sequence() + 100;
+  const storage::MessageId first = storage::MessageId::Make(epoch, far, 0, 0);
+  using Ids = std::vector<storage::MessageId>;
+  EXPECT_EQ(next_after(epoch - 1, far), (Ids{begin, begin}));
+  EXPECT_EQ(next_after(epoch, far), (Ids{begin, first}));
+  EXPECT_EQ(next_after(epoch, far - 1), (Ids{first, first}));
+}
 
 TEST_F(ShardTest, ACleanStopIsNoFailure) {
   Turn();
