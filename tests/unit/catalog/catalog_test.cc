@@ -279,23 +279,6 @@ TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   }
 }
 
-// The catalog may learn of the commit before it learns of the message. The flag tells it of the
-// message.
-TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
-  CatalogWorld world;
-  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
-  const TopicPtr topic = world.snapshot().FindTopic("a");
-  const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
-  while (!world.Watched(CatalogWorld::kShards - 1, topic->id)) ASSERT_TRUE(world.Step());
-  world.PutMessage(topic->id);
-  world.snapshot().TopicOf(topic->id)->touched->Use();
-  world.Run();
-  EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "TOPIC_NOT_EMPTY");
-  world.catalog().Handle(world.now(), TopicUsed{topic->id});
-  world.Run();
-  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending(), 5u);
-}
-
 // A client uses the topic while the last record of its deletion is in flight.
 TEST(CatalogTest, ATopicThatIsUsedAtTheEndOfItsDeletionStays) {
   CatalogWorld world;

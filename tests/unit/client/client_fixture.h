@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "client/cpp/client_options.h"
-#include "tests/unit/client/fake_server.h"
 #include "tests/support/proto_text.h"
+#include "tests/unit/client/fake_server.h"
 
 namespace duetime::client {
 

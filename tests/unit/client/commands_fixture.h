@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "client/cli/commands/commands.h"
+#include "tests/support/proto_text.h"
 #include "tests/unit/client/command_line.h"
 #include "tests/unit/client/fake_server.h"
-#include "tests/support/proto_text.h"
 
 namespace duetime::cli {
 

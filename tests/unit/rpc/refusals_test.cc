@@ -59,13 +59,15 @@ TEST_F(RefusalsTest, Operations) {
   node_options_.limits.operations_max = 1;
   Start();
   MustSchedule(NewMessage("t", "p", 100));
-  Must(&Admin::StartBulk, NewBulk("n"));
-  Must(&Admin::StartBulk, NewBulk("n"));  // an equal request
-  v1::StartBulkRequest release = NewBulk("n");
-  release.set_action(v1::BULK_ACTION_RELEASE);
-  v1::StartBulkRequest one = NewBulk("n");
-  one.mutable_filter()->set_message_id("0g1yay0000000000g9r8cwx3v4");
-  for (const v1::StartBulkRequest& other : {release, one}) {
+  v1::StartBulkRequest first = NewBulk("n");
+  first.mutable_filter()->set_message_id("0g1yay0000000000g9r8cwx3v4");
+  Must(&Admin::StartBulk, first);
+  Must(&Admin::StartBulk, first);  // an equal request
+  v1::StartBulkRequest action = first;
+  action.set_action(v1::BULK_ACTION_RELEASE);
+  v1::StartBulkRequest id = first;
+  id.mutable_filter()->set_message_id("0g1yay0000000000g9r8cwx3v5");
+  for (const v1::StartBulkRequest& other : {action, id}) {
     ExpectRefused(Call(&Admin::StartBulk, other), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS",
                   {{"name", "n"}});
   }
