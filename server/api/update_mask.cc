@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -15,12 +16,14 @@
 namespace duetime::api {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::FieldMask;
+using google::protobuf::Message;
 using google::protobuf::util::FieldMaskUtil;
 
-// `path` is below "settings.". FieldMaskUtil ignores empty names, as in "rate..burst".
-bool IsField(const google::protobuf::Descriptor& settings, const std::string& path) {
+// FieldMaskUtil ignores empty names, as in "rate..burst".
+bool IsField(const Descriptor& settings, const std::string& path) {
   std::vector<const FieldDescriptor*> fields;
   if (!FieldMaskUtil::GetFieldDescriptors(&settings, path, &fields) || fields.empty()) return false;
   const auto name = [](std::string* text, const FieldDescriptor* field) { *text += field->name(); };
@@ -30,36 +33,53 @@ bool IsField(const google::protobuf::Descriptor& settings, const std::string& pa
 
 }  // namespace
 
-absl::Status ApplyMask(const FieldMask& mask, absl::string_view owner,
-                       const google::protobuf::Message& from, google::protobuf::Message* to) {
+absl::StatusOr<SettingsMask> SettingsMask::Read(const FieldMask& mask, absl::string_view owner,
+                                                const Descriptor& settings) {
   constexpr absl::string_view kMaskReason = "INVALID_UPDATE_MASK";
   if (mask.paths().empty()) return Invalid(kMaskReason, "update_mask", "required");
   FieldMask fields;
-  bool whole = false;
+  absl::flat_hash_set<absl::string_view> seen;
   for (absl::string_view path : mask.paths()) {
+    if (!seen.insert(path).second) continue;
     if (path == "settings") {
-      whole = true;
-    } else if (absl::ConsumePrefix(&path, "settings.") &&
-               IsField(*from.GetDescriptor(), std::string(path))) {
+      for (int i = 0; i < settings.field_count(); ++i) fields.add_paths(settings.field(i)->name());
+    } else if (absl::ConsumePrefix(&path, "settings.") && IsField(settings, std::string(path))) {
       fields.add_paths(std::string(path));
     } else {
       return Invalid(kMaskReason, "update_mask",
                      absl::StrCat("a path is not one of ", owner, "'s settings"));
     }
   }
-  if (whole) {
-    to->CopyFrom(from);
-  } else {
-    FieldMaskUtil::MergeOptions options;
-    options.set_replace_message_fields(true);
-    options.set_replace_repeated_fields(true);
-    FieldMaskUtil::MergeMessageTo(from, fields, options, to);
-  }
-  return absl::OkStatus();
+  FieldMask canonical;
+  FieldMaskUtil::ToCanonicalForm(fields, &canonical);
+  return SettingsMask(std::move(canonical));
 }
 
-bool Names(const FieldMask& mask, absl::string_view path) {
-  return FieldMaskUtil::IsPathInFieldMask({path.data(), path.size()}, mask);
+void SettingsMask::Apply(const Message& from, Message* to) const {
+  FieldMaskUtil::MergeOptions options;
+  options.set_replace_message_fields(true);
+  options.set_replace_repeated_fields(true);
+  FieldMaskUtil::MergeMessageTo(from, fields_, options, to);
+  const Descriptor& settings = *to->GetDescriptor();
+  const google::protobuf::Reflection& fields = *to->GetReflection();
+  for (int i = 0; i < settings.field_count(); ++i) {
+    const FieldDescriptor* const field = settings.field(i);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && fields.HasField(*to, field) &&
+        !fields.HasField(from, field) &&
+        field->message_type()->file()->package() == settings.file()->package() &&
+        fields.GetMessage(*to, field).ByteSizeLong() == 0) {
+      fields.ClearField(to, field);
+    }
+  }
+}
+
+void SettingsMask::Trim(Message* settings) const {
+  FieldMaskUtil::TrimMessage(fields_, settings);
+  settings->DiscardUnknownFields();
+}
+
+bool SettingsMask::Names(absl::string_view path) const {
+  return FieldMaskUtil::IsPathInFieldMask({path.data(), path.size()}, fields_);
 }
 
 }  // namespace duetime::api

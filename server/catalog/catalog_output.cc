@@ -35,7 +35,7 @@ void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag)
   protocol::TopicCommand command;
   command.tag = tag;
   command.topic = topic->id;
-  // Shares the topic's version instead of a copy for each shard.
+  // The shards share one object. It keeps this version of the topic until the next settings.
   command.settings = protocol::TopicSettingsPtr(topic, &topic->settings);
   command.quota = topic->quota;
   command.watch = watch;

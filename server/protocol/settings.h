@@ -14,7 +14,8 @@
 
 namespace duetime::internal {
 
-// Compares the bytes. They are those of the fields, because no message here has a map.
+// Compares the bytes, which are those of the fields, because no message here has a map, and of
+// fields that a later program wrote.
 template <std::derived_from<google::protobuf::MessageLite> Message>
 bool operator==(const Message& a, const Message& b) {
   return a.SerializeAsString() == b.SerializeAsString();

@@ -218,7 +218,8 @@ absl::Status Complete(ApiWorker& worker, const v1::Recurrence& asked, const cata
   if (!asked.schedule().has_start_time()) {
     command->spec.rule.start_ms = static_cast<int64_t>(now_ms);
   }
-  return ReadTemplate(asked.template_(), topic == nullptr ? TopicSettings{} : topic->settings,
+  return ReadTemplate(asked.template_(),
+                      topic == nullptr ? *protocol::DefaultTopicSettings() : topic->settings,
                       worker.context().options.limits, &command->spec.message);
 }
 

@@ -213,23 +213,21 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response) {
-  protocol::SubscriptionSettings valid;
   const v1::Subscription& asked = request.subscription();
   const auto name = NameInTopic(worker, asked.topic(), asked.name(), "subscription.");
-  absl::Status status = name.status();
-  if (status.ok()) {
-    status = ValidateSubscriptionSettings(asked.settings(), asked.topic(),
-                                          worker.context().options.limits, "subscription.settings",
-                                          &valid);
-  }
-  if (!status.ok()) co_return status;
+  if (!name.ok()) co_return name.status();
+  const auto mask = SettingsMask::Read(request.update_mask(), "a subscription",
+                                       *v1::SubscriptionSettings::descriptor());
+  if (!mask.ok()) co_return mask.status();
+  v1::SubscriptionSettings given = asked.settings();
+  mask->Trim(&given);
   catalog::UpdateSubscription command;
   command.topic = asked.topic();
   command.name = *name;
   // Runs on the catalog's thread, with the settings of that moment.
-  command.edit = [mask = request.update_mask(),
-                  given = asked.settings()](protocol::SubscriptionSettings* now) {
-    return ApplySubscriptionMask(mask, given, now);
+  command.edit = [mask = *mask, given, topic = asked.topic(),
+                  limits = worker.context().options.limits](protocol::SubscriptionSettings* now) {
+    return ApplySubscriptionMask(mask, given, topic, limits, now);
   };
   co_return co_await Change(worker, std::move(command), response->mutable_subscription());
 }

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/api/proto_time.h"
-#include "server/api/update_mask.h"
 #include "server/api/validation_error.h"
 
 namespace duetime::api {
@@ -180,8 +179,8 @@ absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
   return CheckBackoff(settings->retry(), absl::StrCat(path, ".retry"), /*names_max=*/true);
 }
 
-absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
-                                   const v1::SubscriptionSettings& from,
+absl::Status ApplySubscriptionMask(const SettingsMask& mask, const v1::SubscriptionSettings& from,
+                                   absl::string_view topic, const RequestLimits& limits,
                                    SubscriptionSettings* settings) {
   constexpr absl::string_view kPath = "subscription.settings";
   v1::SubscriptionSettings merged;
@@ -195,11 +194,13 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
   if (retry.max_backoff_ms() == defaults.max_backoff_ms()) {
     merged.mutable_retry()->clear_max_backoff();
   }
-  absl::Status status = ApplyMask(mask, "a subscription", from, &merged);
-  if (status.ok()) status = ReadSettings(merged, "", LimitsOfStored(), kPath, settings);
+  mask.Apply(from, &merged);
+  absl::Status status =
+      ReadSettings(merged, mask.Names("dead_letter_topic") ? topic : "",
+                   mask.Names("retention") ? limits : LimitsOfStored(), kPath, settings);
   if (!status.ok()) return status;
   return CheckBackoff(settings->retry(), absl::StrCat(kPath, ".retry"),
-                      Names(mask, "settings.retry.max_backoff"));
+                      mask.Names("retry.max_backoff"));
 }
 
 void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* proto) {

@@ -11,6 +11,7 @@
 
 #include "duetime/v1/subscription.pb.h"
 #include "server/api/request_validation.h"
+#include "server/api/update_mask.h"
 #include "server/protocol/settings.h"
 #include "storage/time_units.h"
 
@@ -32,11 +33,11 @@ absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           absl::string_view path,
                                           protocol::SubscriptionSettings* settings);
 
-// Copies the fields that the mask names from `from`, which is valid. The errors are those of
-// ApplyMask, and INVALID_SUBSCRIPTION_SETTINGS if the named fields and the others do not fit
-// together. A backoff that has its default and that the mask does not name follows the other one.
-absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
-                                   const v1::SubscriptionSettings& from,
+// Copies the fields that the mask names from `from`. A backoff that has its default and that the
+// mask does not name follows the other one. INVALID_SUBSCRIPTION_SETTINGS if a named field is
+// invalid, or does not fit the others. Those may be above limits that were lowered since.
+absl::Status ApplySubscriptionMask(const SettingsMask& mask, const v1::SubscriptionSettings& from,
+                                   absl::string_view topic, const RequestLimits& limits,
                                    protocol::SubscriptionSettings* settings);
 
 void ToProto(const protocol::SubscriptionSettings& settings, v1::SubscriptionSettings* proto);

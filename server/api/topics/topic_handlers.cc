@@ -127,17 +127,15 @@ Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall&,
                              const v1::UpdateTopicRequest& request,
                              v1::UpdateTopicResponse* response) {
   const std::string& name = request.topic().name();
-  TopicSettings valid;
-  absl::Status status = ValidateTopic(name, "topic.name");
-  if (status.ok()) {
-    status = ValidateTopicSettings(request.topic().settings(), name,
-                                   worker.context().options.limits, "topic.settings", &valid);
-  }
-  if (!status.ok()) co_return status;
+  if (absl::Status status = ValidateTopic(name, "topic.name"); !status.ok()) co_return status;
+  const auto mask =
+      SettingsMask::Read(request.update_mask(), "a topic", *v1::TopicSettings::descriptor());
+  if (!mask.ok()) co_return mask.status();
+  v1::TopicSettings given = request.topic().settings();
+  mask->Trim(&given);
   std::function<absl::Status(TopicSettings*)> edit =
-      [mask = request.update_mask(), given = request.topic().settings()](TopicSettings* settings) {
-        return ApplyTopicMask(mask, given, settings);
-      };
+      [mask = *mask, given, name, limits = worker.context().options.limits](
+          TopicSettings* settings) { return ApplyTopicMask(mask, given, name, limits, settings); };
   co_return co_await EditTopic(worker, name, std::move(edit), response->mutable_topic());
 }
 

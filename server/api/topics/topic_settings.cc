@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/api/proto_time.h"
-#include "server/api/update_mask.h"
 #include "server/api/validation_error.h"
 #include "storage/time_units.h"
 
@@ -125,16 +124,20 @@ absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_
   return ValidateName(kTopicReason, field, proto.dead_letter_topic(), kTopicBytesMax);
 }
 
-absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const v1::TopicSettings& from,
+absl::Status ApplyTopicMask(const SettingsMask& mask, const v1::TopicSettings& from,
+                            absl::string_view topic, const RequestLimits& limits,
                             TopicSettings* settings) {
   v1::TopicSettings merged;
   ToProto(*settings, &merged);
-  // The default of the burst follows the rate.
   if (settings->burst() == settings->rate_per_s() && merged.has_rate()) {
     merged.mutable_rate()->clear_burst();
   }
-  if (absl::Status status = ApplyMask(mask, "a topic", from, &merged); !status.ok()) return status;
-  return ValidateTopicSettings(merged, "", LimitsOfStored(), "topic.settings", settings);
+  mask.Apply(from, &merged);
+  RequestLimits of_named = LimitsOfStored();
+  if (mask.Names("default_ttl")) of_named.horizon_ms = limits.horizon_ms;
+  if (mask.Names("max_payload_bytes")) of_named.payload_bytes_max = limits.payload_bytes_max;
+  return ValidateTopicSettings(merged, mask.Names("dead_letter_topic") ? topic : "", of_named,
+                               "topic.settings", settings);
 }
 
 void ToProto(const TopicSettings& settings, v1::TopicSettings* proto) {

@@ -10,6 +10,7 @@
 
 #include "duetime/v1/topic.pb.h"
 #include "server/api/request_validation.h"
+#include "server/api/update_mask.h"
 #include "server/protocol/settings.h"
 
 namespace duetime::api {
@@ -23,9 +24,11 @@ absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_
                                    const RequestLimits& limits, absl::string_view path,
                                    TopicSettings* settings);
 
-// Copies the fields that the mask names from `from`, which is valid. The errors are those of
-// ApplyMask, and INVALID_TOPIC_SETTINGS if the named fields and the others do not fit together.
-absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const v1::TopicSettings& from,
+// Copies the fields that the mask names from `from`. A burst that equals the rate follows it unless
+// the mask names the burst. INVALID_TOPIC_SETTINGS if a named field is invalid, or does not fit the
+// others. Those may be above limits that were lowered since.
+absl::Status ApplyTopicMask(const SettingsMask& mask, const v1::TopicSettings& from,
+                            absl::string_view topic, const RequestLimits& limits,
                             TopicSettings* settings);
 
 void ToProto(const TopicSettings& settings, v1::TopicSettings* proto);

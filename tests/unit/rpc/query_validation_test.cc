@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "google/protobuf/field_mask.pb.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "server/api/page_token.h"
-#include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
 #include "storage/time_units.h"
 #include "tests/unit/rpc/validation.h"
@@ -89,109 +86,6 @@ TEST(ValidateForecastTest, RangeAndBuckets) {
   ASSERT_TRUE(api::ValidateForecast(request, kNow, &valid).ok());
   EXPECT_EQ(valid.range.start_ms % storage::kDayMs, 0u);
   EXPECT_EQ(valid.range.buckets, 10'000u);
-}
-
-TEST(TopicSettingsTest, TheRetentionMayBeZero) {
-  const api::RequestLimits limits;
-  v1::TopicSettings proto;
-  api::TopicSettings settings;
-  ASSERT_TRUE(api::ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
-  EXPECT_EQ(settings, api::TopicSettings{});
-  proto.mutable_tombstone_retention();
-  ASSERT_TRUE(api::ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
-  EXPECT_EQ(settings.tombstone_retention_ms(), 0u);
-}
-
-const MaskCase kTopicMasks[] = {
-    {"no path", "", "", {}, "INVALID_UPDATE_MASK update_mask"},
-    {"some fields",
-     "max_pending: 10 max_payload_bytes: 20 default_ttl { seconds: 30 }",
-     "max_pending: 1 max_payload_bytes: 2 tombstone_retention { }",
-     {"settings.max_pending", "settings.tombstone_retention"},
-     "max_pending: 1 max_payload_bytes: 20 default_ttl { seconds: 30 } tombstone_retention { }"},
-    {"absent fields get their defaults",
-     "max_pending: 1 tombstone_retention { } rate { messages_per_second: 5 } dead_letter_topic: "
-     "'d'",
-     "",
-     {"settings.tombstone_retention", "settings.rate", "settings.dead_letter_topic"},
-     "max_pending: 1"},
-    {"everything",
-     "max_pending: 1 paused: true",
-     "max_payload_bytes: 2",
-     {"settings"},
-     "max_payload_bytes: 2"},
-    {"a name", "", "", {"settings.paused", "name"}, "INVALID_UPDATE_MASK update_mask"},
-    {"a field of the topic", "", "", {"paused_by_restore"}, "INVALID_UPDATE_MASK update_mask"},
-    {"no field", "", "", {"settings.nothing"}, "INVALID_UPDATE_MASK update_mask"},
-    {"an empty name", "", "", {"settings.rate."}, "INVALID_UPDATE_MASK update_mask"},
-    {"a part of a duration",
-     "",
-     "",
-     {"settings.default_ttl.seconds"},
-     "INVALID_UPDATE_MASK update_mask"},
-    {"a part of the rate",
-     "rate { messages_per_second: 5 burst: 6 }",
-     "rate { messages_per_second: 7 burst: 8 }",
-     {"settings.rate.burst"},
-     "rate { messages_per_second: 5 burst: 8 }"},
-    {"a default burst follows the rate",
-     "rate { messages_per_second: 5 }",
-     "rate { messages_per_second: 7 }",
-     {"settings.rate.messages_per_second"},
-     "rate { messages_per_second: 7 }"},
-    {"a given burst stays",
-     "rate { messages_per_second: 5 burst: 6 }",
-     "rate { messages_per_second: 7 }",
-     {"settings.rate.messages_per_second"},
-     "rate { messages_per_second: 7 burst: 6 }"},
-    {"a burst without a rate",
-     "",
-     "rate { messages_per_second: 7 burst: 8 }",
-     {"settings.rate.burst"},
-     "INVALID_TOPIC_SETTINGS topic.settings.rate.messages_per_second"},
-    {"parts of a minute limit that do not fit",
-     "minute_limit { messages: 5 policy: POLICY_SPREAD spread_max { seconds: 60 } }",
-     "minute_limit { messages: 5 policy: POLICY_REFUSE }",
-     {"settings.minute_limit.policy"},
-     "INVALID_TOPIC_SETTINGS topic.settings.minute_limit.spread_max"},
-};
-
-TEST(TopicSettingsTest, AMaskTakesOverWhatItNames) {
-  const auto parsed = [](const char* text) {
-    v1::TopicSettings proto;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto)) << text;
-    return proto;
-  };
-  for (const MaskCase& test : kTopicMasks) {
-    SCOPED_TRACE(test.name);
-    api::TopicSettings settings;
-    ASSERT_TRUE(api::ValidateTopicSettings(parsed(test.before), "t", {}, "s", &settings).ok());
-    google::protobuf::FieldMask mask;
-    mask.mutable_paths()->Assign(test.paths.begin(), test.paths.end());
-    const absl::Status status = api::ApplyTopicMask(mask, parsed(test.given), &settings);
-    if (!status.ok()) {
-      EXPECT_EQ(RefusalOf(status), test.after);
-      continue;
-    }
-    api::TopicSettings after;
-    ASSERT_TRUE(api::ValidateTopicSettings(parsed(test.after), "t", {}, "s", &after).ok());
-    EXPECT_EQ(settings, after);
-  }
-}
-
-// The operator has lowered the knobs.
-TEST(TopicSettingsTest, AMaskLeavesWhatARequestCouldNotGiveNow) {
-  api::TopicSettings settings;
-  settings.set_max_payload_bytes(2 * api::RequestLimits{}.payload_bytes_max);
-  settings.set_default_ttl_ms(2 * api::RequestLimits{}.horizon_ms);
-  api::TopicSettings after = settings;
-  after.set_max_pending(5);
-  v1::TopicSettings given;
-  given.set_max_pending(5);
-  google::protobuf::FieldMask mask;
-  mask.add_paths("settings.max_pending");
-  EXPECT_EQ(api::ApplyTopicMask(mask, given, &settings), absl::OkStatus());
-  EXPECT_EQ(settings, after);
 }
 
 }  // namespace

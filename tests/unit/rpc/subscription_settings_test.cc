@@ -86,6 +86,16 @@ TEST(SubscriptionSettingsTest, ADefaultDelayIsNotZeroAndAGivenZeroIs) {
   EXPECT_EQ(read("retry { max_backoff { nanos: 500000000 } }").min_backoff_ms(), 500u);
 }
 
+// As UpdateSubscription of a subscription of the topic "t".
+absl::Status Update(const std::vector<std::string>& paths, const v1::SubscriptionSettings& given,
+                    protocol::SubscriptionSettings* settings) {
+  google::protobuf::FieldMask mask;
+  mask.mutable_paths()->Assign(paths.begin(), paths.end());
+  const auto read =
+      api::SettingsMask::Read(mask, "a subscription", *v1::SubscriptionSettings::descriptor());
+  return read.ok() ? api::ApplySubscriptionMask(*read, given, "t", {}, settings) : read.status();
+}
+
 const MaskCase kSubscriptionMasks[] = {
     {"no path", "", "", {}, "INVALID_UPDATE_MASK update_mask"},
     {"one field",
@@ -120,6 +130,17 @@ const MaskCase kSubscriptionMasks[] = {
      "",
      {"settings.retention.seconds"},
      "INVALID_UPDATE_MASK update_mask"},
+    {"what is not named does not count",
+     "",
+     "paused: true retry { min_backoff { seconds: 900 } max_backoff { seconds: 600 } jitter: 7 } "
+     "dead_letter_topic: 't'",
+     {"settings.paused", "settings.retry.min_backoff"},
+     "paused: true retry { min_backoff { seconds: 900 } max_backoff { seconds: 900 } }"},
+    {"what is named is checked",
+     "",
+     "dead_letter_topic: 't'",
+     {"settings.dead_letter_topic"},
+     "INVALID_SUBSCRIPTION_SETTINGS subscription.settings.dead_letter_topic"},
     // While max_backoff has its default, a larger min_backoff raises it.
     {"a default longest backoff",
      "",
@@ -155,9 +176,7 @@ TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
     protocol::SubscriptionSettings settings;
     ASSERT_TRUE(
         api::ValidateSubscriptionSettings(Parsed(test.before), "t", {}, "s", &settings).ok());
-    google::protobuf::FieldMask mask;
-    mask.mutable_paths()->Assign(test.paths.begin(), test.paths.end());
-    const absl::Status status = api::ApplySubscriptionMask(mask, Parsed(test.given), &settings);
+    const absl::Status status = Update(test.paths, Parsed(test.given), &settings);
     if (!status.ok()) {
       EXPECT_EQ(RefusalOf(status), test.after) << status;
       const bool names_both = absl::StrContains(test.after, "min_backoff");
@@ -179,9 +198,7 @@ TEST(SubscriptionSettingsTest, AMaskLeavesWhatARequestCouldNotGiveNow) {
   settings.set_dead_letter_name("t");
   protocol::SubscriptionSettings after = settings;
   after.set_paused(true);
-  google::protobuf::FieldMask mask;
-  mask.add_paths("settings.paused");
-  EXPECT_EQ(api::ApplySubscriptionMask(mask, Parsed("paused: true"), &settings), absl::OkStatus());
+  EXPECT_EQ(Update({"settings.paused"}, Parsed("paused: true"), &settings), absl::OkStatus());
   EXPECT_EQ(settings, after);
 }
 

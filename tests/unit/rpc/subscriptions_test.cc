@@ -65,7 +65,7 @@ TEST_F(SubscriptionsTest, ARefusalNamesTheSubscription) {
   EXPECT_EQ(RefusalOfStream("t", "s"), "SUBSCRIPTION_NOT_FOUND");
   for (const grpc::Status& status :
        {Call(&Admin::GetSubscription, "topic: 't' name: 's'"), Delete("t", "s"),
-        Call(&Admin::UpdateSubscription, Named("t", "s"))}) {
+        Call(&Admin::UpdateSubscription, Named("t", "s") + "update_mask { paths: 'settings' }")}) {
     ExpectRefused(status, StatusCode::NOT_FOUND, "SUBSCRIPTION_NOT_FOUND",
                   {{"topic", "t"}, {"subscription", "s"}});
   }

@@ -63,7 +63,7 @@ TEST_F(TopicsTest, AreMadeReadChangedListedAndDeleted) {
 
   const v1::Topic updated =
       Must(&Admin::UpdateTopic,
-           "topic { name: 'b' settings { default_ttl { seconds: 60 } } }"
+           "topic { name: 'b' settings { max_pending: -1 default_ttl { seconds: 60 } } }"
            "update_mask { paths: ['settings.max_payload_bytes', 'settings.default_ttl'] }")
           .topic();
   EXPECT_EQ(updated.settings().max_payload_bytes(), 0);
@@ -84,7 +84,8 @@ TEST_F(TopicsTest, ARefusalNamesTheTopicAndTheLimit) {
   MustSchedule(NewMessage("one", "p", 100));
   const Metadata none = {{"topic", "none"}};
   for (const grpc::Status& status :
-       {Call(&Admin::GetTopic, "name: 'none'"), Call(&Admin::UpdateTopic, "topic { name: 'none' }"),
+       {Call(&Admin::GetTopic, "name: 'none'"),
+        Call(&Admin::UpdateTopic, "topic { name: 'none' } update_mask { paths: 'settings' }"),
         Call(&Admin::PauseTopic, "name: 'none'"), Call(&Admin::DeleteTopic, "name: 'none'"),
         Call(&Messages::Schedule, NewMessage("none", "p", 10))}) {
     ExpectRefused(status, StatusCode::NOT_FOUND, "TOPIC_NOT_FOUND", none);
