@@ -1046,8 +1046,9 @@ type UpdateSubscriptionRequest struct {
 	// Required. `topic` and `name` identify the subscription to change.
 	Subscription *Subscription `protobuf:"bytes,1,opt,name=subscription,proto3" json:"subscription,omitempty"`
 	// Required. The fields to change: paths below `settings`, like "settings.paused" or "settings.retry.max_attempts", or
-	// "settings" for all of them. A field that is named but absent is reset to its default. Any other path is
-	// INVALID_UPDATE_MASK.
+	// "settings" for all of them. A field that is named but absent is reset to its default. Any other path, also one into a
+	// duration, is INVALID_UPDATE_MASK. Other fields of the request do not count. INVALID_SUBSCRIPTION_SETTINGS: a named
+	// field is invalid, or does not fit those that stay.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 }
 

@@ -814,8 +814,10 @@ type UpdateTopicRequest struct {
 
 	// Required. `name` identifies the topic to change.
 	Topic *Topic `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// Required. The fields to change: paths below `settings`, like "settings.max_pending", or "settings" for all of them.
-	// A field that is named but absent is reset to its default. Any other path is INVALID_UPDATE_MASK.
+	// Required. The fields to change: paths below `settings`, like "settings.max_pending" or "settings.rate.burst", or
+	// "settings" for all of them. A field that is named but absent is reset to its default. Any other path, also one into a
+	// duration, is INVALID_UPDATE_MASK. Other fields of the request do not count. A burst that equals the rate follows it,
+	// unless the mask names the burst. INVALID_TOPIC_SETTINGS: a named field is invalid, or does not fit those that stay.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 }
 
