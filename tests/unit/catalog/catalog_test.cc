@@ -79,12 +79,14 @@ TEST(CatalogTest, ANewLimitHoldsInEveryShardWhenTheCallReturns) {
   }
   const auto edit = [](TopicSettings* settings) {
     settings->set_max_pending(7);
+    settings->set_minute_spread_ms(120'000);
     settings->set_paused(true);
     return absl::OkStatus();
   };
   ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
   for (const ShardView& shard : world.shards()) {
     EXPECT_EQ(shard.topics.at(id).quota->max.load(), 7u);
+    EXPECT_EQ(shard.topics.at(id).settings->minute_spread_ms(), 120'000u);
     EXPECT_TRUE(shard.topics.at(id).settings->paused());
   }
   world.Restart();
