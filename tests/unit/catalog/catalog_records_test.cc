@@ -77,7 +77,8 @@ TEST(CatalogRecordsTest, TheBytesStay) {
   StoredSubscription plain;
   plain.topic = storage::TopicId{1};
   EXPECT_EQ(absl::BytesToHexString(EncodeTopic(FullTopic())),
-            "0801121e08011002180320002805300638014007480350085a0667726176657360011814");
+            "0801121e08011002180320002805300638014007480350085a0667726176657360011814"
+            "201e28283032");
   EXPECT_EQ(absl::BytesToHexString(EncodeSubscription(FullSubscription())),
             "080310091a01732221080b120b080c100d188c01200f28101a06677261766573201128013012381340022"
             "80a30013801");
