@@ -48,8 +48,9 @@ class Journal {
   // keys.
   virtual AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) = 0;
 
-  // How often the caller appends an empty group if there is no other, in milliseconds. 0: never. A
-  // shared log so learns that its leader lives, and the leader, that it still leads. Constant.
+  // How often the caller appends an empty group if there is no other, in milliseconds. 0: never. By
+  // these groups the members of a cell see that the leader is alive, and the leader sees that it
+  // still leads. Constant.
   virtual uint64_t idle_append_ms() const { return 0; }
 
   // False while another machine may serve the same messages, as far as can be known at

@@ -170,12 +170,12 @@ absl::Status FetchedDirectory::CheckPlace(RocksDbStoreOptions options,
   const LogPlace place = (*store)->log_place();
   if (absl::Status status = (*store)->Close(); !status.ok()) return status;
   if (before.epoch > 0 && place.log != before.log) {
-    return absl::FailedPreconditionError("what was fetched is the store of another cell");
+    return absl::FailedPreconditionError("the fetched checkpoint is of another cell");
   }
   if (place.offset <= before.offset) {
-    return absl::FailedPreconditionError(absl::StrCat("what was fetched ends at ", place.offset,
-                                                      " of the log, and this member is at ",
-                                                      before.offset));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the fetched checkpoint ends at offset ", place.offset,
+                     " of the log, but this member has read up to offset ", before.offset));
   }
   return absl::OkStatus();
 }
@@ -192,8 +192,8 @@ absl::Status FetchedDirectory::Publish(RocksDbStoreOptions options, const LogPla
   }
   if (absl::IsDataLoss(status)) {
     RemoveAll(path_).IgnoreError();
-    return absl::DataLossError(
-        absl::StrCat("what was fetched is damaged: ", fault.empty() ? status.message() : fault));
+    return absl::DataLossError(absl::StrCat("the fetched checkpoint is damaged: ",
+                                            fault.empty() ? status.message() : fault));
   }
   if (!status.ok()) return status;
   const std::string complete = absl::StrCat(path_, kComplete);

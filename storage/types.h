@@ -92,7 +92,7 @@ enum class ObjectKind : uint8_t {
   kCell = 'm',
 };
 
-// Stands in Record::shard for a shard in objects that belong to none.
+// The value of Record::shard for objects that belong to no shard.
 inline constexpr uint16_t kNoShard = 0xFFFF;
 
 // A change of the counters of pending messages.

@@ -64,8 +64,8 @@ struct TopicEntry {
 // and writes its record in one step, so that the records always give the same state as the entries.
 //
 // Guarantees: a topic keeps its number; a number gets another name only after EndOfName() of a
-// deleted topic, and what still names the number has ids below Topic::first_id; no two subscriptions get the same new number.
-// Thread safety: confined to the catalog's thread.
+// deleted topic, and what still names the number has ids below Topic::first_id; no two
+// subscriptions get the same new number. Thread safety: confined to the catalog's thread.
 class CatalogState {
  public:
   // REQUIRES: `writes` outlives it.

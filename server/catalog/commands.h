@@ -49,9 +49,9 @@ struct UpdateTopic {
   std::function<absl::Status(TopicSettings*)> edit;
 };
 
-// FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences that
-// are not completed, ABORTED TOPIC_USED if a client used the topic before its record DELETING was
-// committed. Later use creates the topic anew, and the deletion succeeds.
+// FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences
+// that are not completed, ABORTED TOPIC_USED if a client used the topic before its record DELETING
+// was committed. Later use creates the topic anew, and the deletion succeeds.
 struct DeleteTopic {
   RequestTag tag{};
   std::string name;

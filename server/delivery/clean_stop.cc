@@ -69,7 +69,8 @@ void CleanStop::WriteDown(base::Now now, EntryIndex index) {
     return;
   }
   // A listing says that the message may have been delivered, because the listing was written while
-  // the message stayed in memory. The other listings are written for a doubt that no claim shows.
+  // the message stayed in memory. A message in memory alone is listed only if it may have been
+  // delivered and no claim says so.
   const bool doubtful = entry.maybe_delivered && entry.attempts == 0;
   if (entry.spilled || (doubtful && !scheduler_->MaybeDelivered(entry.key()))) {
     backlog_->ListAsKnown(index);

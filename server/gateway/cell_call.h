@@ -27,7 +27,7 @@ bool ReadsOnly(const google::protobuf::Descriptor& type);
 
 // What a client's call passes on to its calls of cells. Immutable.
 struct Passed {
-  // The client's token, trace, and the like.
+  // The client's token and trace context: authorization, traceparent, tracestate.
   std::vector<std::pair<std::string, std::string>> metadata;
   // When the calls end, on the steady clock.
   uint64_t until_mono_ms = 0;

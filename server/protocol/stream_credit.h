@@ -24,8 +24,8 @@ namespace duetime::protocol {
 // could fail because of each other's sum while nothing is outstanding. No Return would wake them.)
 //
 // Outstanding deliveries that have not left the server cost memory. If the subscriber reads slowly,
-// they would be all. So a shard also asks for room before it reads a frame, and the stream reports
-// what it has sent.
+// all deliveries of its credit would. So a shard also asks for room before it reads a frame, and
+// the stream reports what it has sent.
 //
 // A delivery may need the stream for itself (TakeAlone). A shard that does not get it reserves the
 // stream: until nothing is outstanding, no shard takes credit.

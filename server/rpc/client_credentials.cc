@@ -18,7 +18,7 @@
 namespace duetime::rpc {
 namespace {
 
-// The properties under which gRPC has the names of a certificate. Some names are in two of them.
+// The auth properties of gRPC that have the names of a certificate. Some names are in two of them.
 constexpr const char* kNameProperties[] = {"peer_uri", "peer_dns", "peer_email",
                                            "x509_subject_alternative_name", "x509_common_name"};
 

@@ -231,8 +231,8 @@ void CqWorker::LogDrop(const std::string& peer) {
   const auto more = drop_lines_.Pass(__FILE__, __LINE__, base::ReadMicros() / 1'000);
   if (!more.has_value()) return;
   spdlog::warn(
-      "dropped an answer that {} did not read: all such answers together had more than "
-      "untaken_answers_bytes_max = {} ({} more such lines were left out)",
+      "dropped an answer that {} did not read: unread answers together exceed "
+      "untaken_answers_bytes_max = {} bytes ({} more such lines were left out)",
       peer, untaken_.bytes_max(), *more);
 }
 

@@ -162,8 +162,8 @@ void CatalogCalls::DoPost() {
   ask.payload = "p";
   // A repeat of a request finds the message of the first one, if that was of the same topic.
   ask.request_id = OneOf<std::string>({"", "r", "s"});
-  // No message becomes due, so none ends by itself: a due one would end with the deletion of its only
-  // subscription, while the topic has another.
+  // No message becomes due, so none ends by itself: a due one would end with the deletion of its
+  // only subscription, while the topic has another.
   ask.deliver_ms = now_.wall_ms + 1'000 * storage::kDayMs;
   const auto shard = static_cast<uint16_t>(Random(shard_count_));
   protocol::ScheduleCommand command;

@@ -349,8 +349,8 @@ ExitCode Redrive(const Settings& settings, const Input& input, const v1::StartBu
                  Client* client, AdminClient* admin) {
   bool all = false;
   absl::StatusOr<Names> closed = ClosedOrigins(request, /*after=*/false, client, admin, &all);
-  // This is for the text alone: a client that may not read these topics may still redrive.
-  // A topic without limits, or with room: the common case.
+  // An error is ignored, because `closed` only explains the result: a client may redrive without
+  // the right to read these topics. In the common case every topic has no limit, or has room.
   const bool had_room = !closed.ok() || closed->empty();
   if (all && !input.Has("--wait") && !request.dry_run()) {
     return Fail(settings, absl::ResourceExhaustedError(absl::StrCat(

@@ -10,9 +10,9 @@
 
 namespace duetime::cli {
 
-// When the certificate of the server at `target` ("host:port") ends. Makes a TLS handshake and
-// verifies nothing, so that it also reads a certificate that has ended. UNAVAILABLE if there is no
-// answer with a certificate within `timeout`.
+// When the certificate of the server at `target` ("host:port") expires. Makes a TLS handshake and
+// verifies nothing, so that it also reads a certificate that has expired. UNAVAILABLE if there is
+// no answer with a certificate within `timeout`.
 absl::StatusOr<absl::Time> ReadCertificateEnd(const std::string& target, absl::Duration timeout);
 
 }  // namespace duetime::cli

@@ -154,7 +154,7 @@ class TypedLine {
       const bool list = ShapeOf(*place.command, *place.row).type == Row::Type::kList;
       const bool fits = absl::StartsWith(names.back(), word);
       if (!fits || (given_.count(place.row->option) > 0 && !list)) return;
-      // `context add` has options of its own with the names of global ones.
+      // `context add` has own options with the names of global options: such a name is listed once.
       for (const Candidate& one : completion->candidates) {
         if (one.text == names.back()) return;
       }
