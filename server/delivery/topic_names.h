@@ -25,9 +25,15 @@ class TopicNames {
   // number belongs to another topic now. For dead letters without a name of their topic.
   virtual std::string NameOfOrigin(storage::TopicId topic, const storage::MessageId& message,
                                    storage::TopicId letters) const = 0;
-  // As Find. In addition, the number of a deleted topic keeps its name from now on. REQUIRES: the
-  // caller puts a message of the topic, which revives the topic.
-  virtual storage::TopicId Use(absl::string_view name) = 0;
+  struct UsedTopic {
+    storage::TopicId topic;
+    // The ids of the messages of topics that had the number before are below it.
+    storage::MessageId first_id;
+  };
+  // As Find. In addition, the number of a deleted topic keeps its name from now on. The first id
+  // may be news to the shard, whose command from the catalog can be still in the mailbox. REQUIRES:
+  // the caller puts a message of the topic, which revives the topic.
+  virtual UsedTopic Use(absl::string_view name) = 0;
 };
 
 // Knows no topic.
@@ -44,7 +50,7 @@ class NoTopicNames final : public TopicNames {
                            storage::TopicId) const override {
     return "";
   }
-  storage::TopicId Use(absl::string_view) override { return {}; }
+  UsedTopic Use(absl::string_view) override { return {}; }
 };
 
 }  // namespace duetime::delivery

@@ -77,12 +77,8 @@ std::string BulkChanges::OriginName(const storage::MessageRecord& letter) const 
   return names_->NameOfOrigin(origin.origin_topic, origin.id, letter.header.topic);
 }
 
-absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
-                                                    const storage::MessageRecord& letter) {
-  if (!letter.dead_letter.has_value() || letter.dead_letter->key.empty()) return false;
-  const TopicId topic = names_->Find(OriginName(letter));
-  if (topic == TopicId{}) return false;
-  const absl::string_view key = letter.dead_letter->key;
+absl::StatusOr<bool> BulkChanges::KeyInFlight(base::Now now, TopicId topic, absl::string_view key) {
+  if (key.empty()) return false;
   if (locks_->Locked(MessageLocks::KeyName(topic, key))) return true;
   const auto entry = finder_->FindName(now, topic, storage::IndexKind::kUserKey, key);
   if (storage::IsDamage(entry.status())) return false;
@@ -108,22 +104,31 @@ absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, TopicId topic,
   return found.kind != FoundMessage::Kind::kPending;
 }
 
-absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
+absl::StatusOr<BulkChanges::Redriven> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   FoundMessage found;
   absl::StatusOr<bool> pending = FindPending(now, id, &found);
-  if (!pending.ok() || !*pending) return pending;
-  if (found.delivery.in_flight || !found.record.dead_letter.has_value()) return false;
+  if (!pending.ok()) return pending.status();
+  if (!*pending || found.delivery.in_flight || !found.record.dead_letter.has_value()) {
+    return Redriven::kNo;
+  }
   const storage::DeadLetterOrigin& origin = *found.record.dead_letter;
   const std::string topic_name = OriginName(found.record);
   const TopicId topic = names_->Find(topic_name);
-  if (topic == TopicId{}) return false;
+  if (topic == TopicId{}) return Redriven::kNo;
+  const absl::StatusOr<bool> waits = KeyInFlight(now, topic, origin.key);
+  if (!waits.ok()) return waits.status();
+  if (*waits) return Redriven::kLater;
+  const protocol::TopicQuota* const quota = writer_->QuotaOf(topic);
+  if (quota != nullptr && !quota->HasRoom()) return Redriven::kNo;
+  // From here on, nothing but a failed read keeps the message from its topic.
+  const delivery::TopicNames::UsedTopic used = names_->Use(topic_name);
+  if (used.topic != topic) return Redriven::kNo;
+  // The catalog's command with the first id may come later. The ids of the topic must not be below.
+  scheduler_->SkipIdsBefore(used.first_id);
+  index_->SetFirstId(topic, used.first_id);
   storage::IndexEntry entry;
   const absl::StatusOr<bool> keep_key = KeyIsFree(now, topic, origin, &entry);
-  if (!keep_key.ok()) return keep_key;
-  const protocol::TopicQuota* const quota = writer_->QuotaOf(topic);
-  if (quota != nullptr && !quota->HasRoom()) return false;
-  // From here on, nothing but a failed read keeps the message from its topic.
-  if (names_->Use(topic_name) != topic) return false;
+  if (!keep_key.ok()) return keep_key.status();
   auto again = delivery::MakeRedriven(found.bytes, topic, now.wall_ms, *keep_key);
   DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
   storage::MessageHeader header;
@@ -148,7 +153,7 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
     if (ok) scheduler_->OnPut(to);
     for (const MessageLocks::Name& name : locked) locks_->Unlock(then, name, ok);
   });
-  return true;
+  return Redriven::kYes;
 }
 
 }  // namespace duetime::messages

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/delivery/shard_parts.h"
@@ -42,26 +43,24 @@ class BulkChanges {
   absl::StatusOr<bool> Move(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
                             uint64_t since_ms);
 
+  enum class Redriven { kNo, kYes, kLater };
   // Ends a dead letter, and makes a message of the topic that has the name of its origin, due now.
-  // The message gets the key
-  // of the origin back, unless the key has a pending message (a later one, or the origin in other
-  // subscriptions), or damage hides it. Leaves the dead letter as it is if it is in flight,
-  // if no topic has the name, or if that topic is full. REQUIRES: OriginKeyInFlight is false for
-  // it.
-  absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
-
-  // True if a change of the key of the origin, or of the message that it leads to, is in flight. A
-  // redrive then has to wait. False for a message that is no dead letter, and if the key is
-  // damaged.
-  absl::StatusOr<bool> OriginKeyInFlight(base::Now now, const storage::MessageRecord& letter);
+  // The message gets the key of the origin back, unless the key has a pending message (a later one,
+  // or the origin in other subscriptions), or damage hides it. Leaves the dead letter as it is if
+  // it is in flight, if no topic has the name, or if that topic is full. kLater: a change of the
+  // key, or of the message that it leads to, is in flight.
+  absl::StatusOr<Redriven> Redrive(base::Now now, const storage::MessageId& id);
 
  private:
   // The name of the topic that a dead letter goes back to; empty if it is not known. REQUIRES: it
   // is a dead letter.
   std::string OriginName(const storage::MessageRecord& letter) const;
+  // True if a change of the key, or of the message that it leads to, is in flight. False if the key
+  // is empty or damaged.
+  absl::StatusOr<bool> KeyInFlight(base::Now now, storage::TopicId topic, absl::string_view key);
   // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
   // entry of the key. The entry has no id if the key leads nowhere, and no content if the content
-  // is not that of the origin. False if damage hides the answer.
+  // is not that of the origin. False if damage hides the answer. REQUIRES: not KeyInFlight.
   absl::StatusOr<bool> KeyIsFree(base::Now now, storage::TopicId topic,
                                  const storage::DeadLetterOrigin& origin,
                                  storage::IndexEntry* entry);

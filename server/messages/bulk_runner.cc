@@ -324,20 +324,8 @@ absl::Status BulkRunner::RunOne(base::Now now, protocol::Operation* operation) {
 
 absl::StatusOr<bool> BulkRunner::Decide(base::Now now, const storage::MessageRecord& head,
                                         const MessageId& id, protocol::Operation* operation) {
-  absl::StatusOr<bool> waits = locks_->ChangeInFlight(id);
-  if (!*waits && operation->spec.action == protocol::BulkAction::kRedrive) {
-    waits = changes_->OriginKeyInFlight(now, head);
-  }
-  if (!waits.ok()) return waits;
-  if (*waits) return false;
-  if (absl::Status status = Apply(now, head, id, operation); !status.ok()) return status;
-  return true;
-}
-
-absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head,
-                               const MessageId& id, protocol::Operation* operation) {
+  if (locks_->ChangeInFlight(id)) return false;
   const protocol::OperationSpec& spec = operation->spec;
-  ++operation->matched;
   absl::StatusOr<bool> changed = false;
   switch (spec.action) {
     case protocol::BulkAction::kCancel:
@@ -349,9 +337,13 @@ absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head
     case protocol::BulkAction::kRelease:
       changed = changes_->Move(now, id, now.wall_ms, operation->create_ms + 1);
       break;
-    case protocol::BulkAction::kRedrive:
-      changed = changes_->Redrive(now, id);
+    case protocol::BulkAction::kRedrive: {
+      const auto redriven = changes_->Redrive(now, id);
+      if (!redriven.ok()) return redriven.status();
+      if (*redriven == BulkChanges::Redriven::kLater) return false;
+      changed = *redriven == BulkChanges::Redriven::kYes;
       break;
+    }
     case protocol::BulkAction::kShift: {
       const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
       const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));
@@ -361,8 +353,9 @@ absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head
     }
   }
   if (!changed.ok()) return changed.status();
+  ++operation->matched;
   ++(*changed ? operation->changed : operation->unchanged);
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace duetime::messages

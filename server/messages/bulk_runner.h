@@ -52,11 +52,10 @@ class BulkRunner {
   absl::Status RunPage(base::Now now, protocol::Operation* operation);
   // Decides the message of an operation on one message, and ends the operation in this shard.
   absl::Status RunOne(base::Now now, protocol::Operation* operation);
-  // False if the operation has to wait, because a change of the message or of its key is in flight.
+  // Applies the action. False if the operation has to wait, because a change of the message or of
+  // its key is in flight.
   absl::StatusOr<bool> Decide(base::Now now, const storage::MessageRecord& head,
                               const storage::MessageId& id, protocol::Operation* operation);
-  absl::Status Apply(base::Now now, const storage::MessageRecord& head,
-                     const storage::MessageId& id, protocol::Operation* operation);
   void End(base::Now now, protocol::OperationState state, protocol::Operation* operation);
   void Save(const protocol::Operation& operation);
   void Forget(base::Now now);

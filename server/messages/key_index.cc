@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/key_index.h"
 
+#include <algorithm>
 #include <string>
 
 #include "server/base/check.h"
@@ -33,7 +34,9 @@ std::string KeyIndex::RequestName(const protocol::ScheduleOptions& options) {
 }
 
 void KeyIndex::SetFirstId(TopicId topic, const MessageId& first) {
-  if (first != MessageId{}) first_ids_[topic] = first;
+  if (first == MessageId{}) return;
+  MessageId& known = first_ids_[topic];
+  known = std::max(known, first);
 }
 
 bool KeyIndex::OfFormerTopic(TopicId topic, const MessageId& id) const {

@@ -37,7 +37,8 @@ class KeyIndex {
   // scopes and ids. Documented in FORMAT.md. REQUIRES: the options have a request id.
   static std::string RequestName(const protocol::ScheduleOptions& options);
 
-  // Another topic had the number of this one before. Its ids are below `first`.
+  // Another topic had the number of this one before. Its ids are below `first`. The greatest of all
+  // calls holds.
   void SetFirstId(storage::TopicId topic, const storage::MessageId& first);
   // True if the id is of a topic that had the number before.
   bool OfFormerTopic(storage::TopicId topic, const storage::MessageId& id) const;

@@ -180,11 +180,12 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
         origin != nullptr && message >= origin->first_id && origin->dead_letters == letters;
     return same ? std::string(origin->name()) : "";
   }
-  storage::TopicId Use(absl::string_view name) override {
+  UsedTopic Use(absl::string_view name) override {
     const catalog::TopicPtr topic = snapshots_.Read().FindTopicEvenIfDeleted(name);
     if (topic == nullptr) return {};
     const bool keeps_name = topic->touched == nullptr || topic->touched->Use();
-    return keeps_name ? topic->id : storage::TopicId{};
+    if (!keeps_name) return {};
+    return {.topic = topic->id, .first_id = topic->first_id};
   }
 
   // Runs on the catalog's thread.

@@ -28,13 +28,16 @@ class MapOfNames final : public delivery::TopicNames {
     const auto found = letters_of.find(topic);
     return found != letters_of.end() && found->second == letters ? NameOf(topic) : "";
   }
-  storage::TopicId Use(absl::string_view name) override {
-    return ends_first ? storage::TopicId{} : Find(name);
+  UsedTopic Use(absl::string_view name) override {
+    if (ends_first) return {};
+    return {.topic = Find(name), .first_id = first_id};
   }
 
   std::map<std::string, storage::TopicId, std::less<>> numbers;
   // The dead-letter topics of topics.
   std::map<storage::TopicId, storage::TopicId> letters_of;
+  // Of each topic.
+  storage::MessageId first_id;
   // A name ends between Find and Use.
   bool ends_first = false;
 };

@@ -37,17 +37,12 @@ class BulkChangesTest : public MessagesFixture {
     record.header.deliver_ms += 60'000;
     return Schedule(protocol::MakeNewMessage(record, 0)).id;
   }
+  bool Redriven(const MessageId& id) {
+    return *bulk_.Redrive(now_, id) == BulkChanges::Redriven::kYes;
+  }
   // Nothing shows that the key is free, and the shard goes on.
   void ExpectRedrivenWithoutKey(const MessageId& id) {
-    const std::string bytes = Get(id).record;
-    storage::MessageRecord letter;
-    ASSERT_TRUE(storage::DecodeMessageRecord(bytes, &letter).ok());
-    const auto waits = bulk_.OriginKeyInFlight(now_, letter);
-    ASSERT_TRUE(waits.ok());
-    EXPECT_FALSE(*waits);
-    const auto redriven = bulk_.Redrive(now_, id);
-    ASSERT_TRUE(redriven.ok());
-    EXPECT_TRUE(*redriven);
+    EXPECT_TRUE(Redriven(id));
     EXPECT_FALSE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
     Commit();
     EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
@@ -61,12 +56,12 @@ class BulkChangesTest : public MessagesFixture {
 TEST_F(BulkChangesTest, ChangesOnlyWhatIsPending) {
   const MessageId id = Scheduled();
   EXPECT_FALSE(*bulk_.Cancel(now_, {}, true));
-  EXPECT_FALSE(*bulk_.Redrive(now_, id));  // not a dead letter
+  EXPECT_FALSE(Redriven(id));  // not a dead letter
   EXPECT_TRUE(*bulk_.Cancel(now_, id, false));
   Commit();
   EXPECT_FALSE(*bulk_.Cancel(now_, id, true));
   EXPECT_FALSE(*bulk_.Move(now_, id, kStart, 0));
-  EXPECT_FALSE(*bulk_.Redrive(now_, id));
+  EXPECT_FALSE(Redriven(id));
   EXPECT_FALSE(Commit());
 }
 
@@ -96,9 +91,9 @@ TEST_F(BulkChangesTest, ADeadLetterGoesBackToItsTopic) {
   quota->max = 1;
   ASSERT_TRUE(writer_.SetQuota(kTopic, quota).ok());
   const MessageId other = Scheduled(50'000);
-  EXPECT_FALSE(*bulk_.Redrive(now_, id));  // the topic is full
+  EXPECT_FALSE(Redriven(id));  // the topic is full
   ASSERT_TRUE(*bulk_.Cancel(now_, other, false));
-  EXPECT_TRUE(*bulk_.Redrive(now_, id));
+  EXPECT_TRUE(Redriven(id));
   Commit();
   EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
@@ -125,8 +120,7 @@ TEST_F(BulkChangesTest, ADeadLetterGoesToTheTopicThatHasTheNameNow) {
     for (const MessageId id : {DeadLetter(), KeyedDeadLetter(origin)}) {
       const std::map<storage::TopicId, int64_t> before = {{kTopic, *writer_.Pending(kTopic)},
                                                           {other, *writer_.Pending(other)}};
-      EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, {}));
-      const bool changed = *bulk_.Redrive(now_, id);
+      const bool changed = Redriven(id);
       EXPECT_EQ(changed, test.redriven_to != storage::TopicId{});
       EXPECT_EQ(Commit(), changed);
       for (const auto& [topic, pending] : before) {
@@ -149,11 +143,11 @@ TEST_F(BulkChangesTest, ADeadLetterWithoutATopicNameGoesBackToTheTopicOfItsDeadL
     record.header.deliver_ms += 60'000;
     return Schedule(protocol::MakeNewMessage(record, 0)).id;
   };
-  EXPECT_FALSE(*bulk_.Redrive(now_, letter()));
+  EXPECT_FALSE(Redriven(letter()));
   names_.letters_of = {{kTopic, storage::TopicId{7}}};
-  EXPECT_FALSE(*bulk_.Redrive(now_, letter()));
+  EXPECT_FALSE(Redriven(letter()));
   names_.letters_of = {{kTopic, kDeadLetters}};
-  EXPECT_TRUE(*bulk_.Redrive(now_, letter()));
+  EXPECT_TRUE(Redriven(letter()));
   Commit();
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
 }
@@ -170,7 +164,7 @@ TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
                                        {.action = protocol::SettleAction::kNack, .ms = 1'000}));
       Commit();
     }
-    EXPECT_TRUE(*bulk_.Redrive(now_, id));
+    EXPECT_TRUE(Redriven(id));
     Commit();
     const protocol::CancelReply reply = Cancel(ById(id));
     EXPECT_EQ(reply.outcome, protocol::Outcome::kAlreadyCancelled);
@@ -188,7 +182,7 @@ TEST_F(BulkChangesTest, ARedrivenMessageGetsItsKeyBack) {
   const MessageId next = scheduler_.NextId();
   const MessageId redriven =
       MessageId::Make(next.epoch(), next.sequence(), letter.slot(), now_.wall_ms);
-  ASSERT_TRUE(*bulk_.Redrive(now_, letter));
+  ASSERT_TRUE(Redriven(letter));
   for (const bool locked : {true, false}) {
     EXPECT_EQ(locks_.Locked(MessageLocks::KeyName(kTopic, "k")), locked);
     EXPECT_EQ(locks_.Locked(MessageLocks::Name(redriven)), locked);
@@ -201,7 +195,7 @@ TEST_F(BulkChangesTest, ARedrivenMessageGetsItsKeyBack) {
   const protocol::AcceptedMessage repeat = Schedule(Message("p", 60'000, &keyed_));
   EXPECT_EQ(repeat.outcome, protocol::ScheduleOutcome::kUnchanged);
   EXPECT_EQ(repeat.id, redriven);
-  ASSERT_TRUE(*bulk_.Redrive(now_, second));
+  ASSERT_TRUE(Redriven(second));
   Commit();
   EXPECT_EQ(Owner(), redriven);
   EXPECT_EQ(*writer_.Pending(kTopic), 2);
@@ -212,7 +206,7 @@ TEST_F(BulkChangesTest, ARedrivenMessageTakesNoKeyThatIsInUse) {
   replace.on_conflict = protocol::OnConflict::kReplace;
   // The origin is pending in another subscription.
   const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
-  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  ASSERT_TRUE(Redriven(KeyedDeadLetter(origin)));
   Commit();
   EXPECT_EQ(Owner(), origin);
   // A later message has the key.
@@ -220,7 +214,7 @@ TEST_F(BulkChangesTest, ARedrivenMessageTakesNoKeyThatIsInUse) {
   Commit();
   const MessageId later = Schedule(Message("q", 60'000, &replace)).id;
   ASSERT_NE(later, origin);
-  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  ASSERT_TRUE(Redriven(KeyedDeadLetter(origin)));
   Commit();
   EXPECT_EQ(Owner(), later);
 }
@@ -232,7 +226,7 @@ TEST_F(BulkChangesTest, ARedrivenMessageTakesTheKeyOfAMessageThatHasEnded) {
   const MessageId later = Schedule(Message("q", 60'000, &keyed_)).id;
   ASSERT_TRUE(*bulk_.Cancel(now_, later, false));
   Commit();
-  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  ASSERT_TRUE(Redriven(KeyedDeadLetter(origin)));
   Commit();
   const MessageId redriven = Owner();
   EXPECT_EQ(Get(redriven).state, protocol::MessageState::kDue);
@@ -245,26 +239,41 @@ TEST_F(BulkChangesTest, ARedrivenMessageTakesTheKeyOfAMessageThatHasEnded) {
 
 TEST_F(BulkChangesTest, ARedrivenMessageTakesAKeyThatLeadsNowhere) {
   ASSERT_EQ(Owner(), MessageId{});
-  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(MessageId::Make(1, 9, 0, kStart))));
+  ASSERT_TRUE(Redriven(KeyedDeadLetter(MessageId::Make(1, 9, 0, kStart))));
   Commit();
   EXPECT_NE(Owner(), MessageId{});
 }
 
 TEST_F(BulkChangesTest, ARedriveWaitsForAChangeOfTheKey) {
   const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
-  const std::string bytes = Get(KeyedDeadLetter(origin)).record;
-  storage::MessageRecord letter;
-  ASSERT_TRUE(storage::DecodeMessageRecord(bytes, &letter).ok());
-  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
+  const MessageId letter = KeyedDeadLetter(origin);
   for (const auto& name : {MessageLocks::KeyName(kTopic, "k"), MessageLocks::Name(origin)}) {
     locks_.Lock(name);
-    EXPECT_TRUE(*bulk_.OriginKeyInFlight(now_, letter));
+    EXPECT_EQ(*bulk_.Redrive(now_, letter), BulkChanges::Redriven::kLater);
+    EXPECT_TRUE(Redriven(DeadLetter()));  // has no key
+    Commit();
     locks_.Unlock(now_, name, true);
   }
-  letter.dead_letter->key = "";
-  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
-  letter.dead_letter.reset();
-  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
+  EXPECT_TRUE(Redriven(letter));
+}
+
+// The topic took its number over, and the command with its first id is still in the mailbox.
+TEST_F(BulkChangesTest, ARedrivenMessageIsNotBelowTheFirstIdOfItsTopic) {
+  const MessageId former = Schedule(Message("p", 60'000, &keyed_)).id;
+  ASSERT_TRUE(*bulk_.Cancel(now_, former, false));
+  Commit();
+  const MessageId letter = KeyedDeadLetter(former);
+  const MessageId next = scheduler_.NextId();
+  names_.first_id = MessageId::Make(next.epoch(), next.sequence() + 100, 0, 0);
+  ASSERT_TRUE(Redriven(letter));
+  Commit();
+  const MessageId redriven = Owner();
+  EXPECT_GE(redriven, names_.first_id);
+  index_.SetFirstId(kTopic, names_.first_id);
+  EXPECT_EQ(Owner(), redriven);
+  // The content of the former topic's message does not count.
+  EXPECT_FALSE(Schedule(Message("p", 60'000, &keyed_)).status.ok());
+  EXPECT_EQ(*writer_.Pending(kTopic), 1);
 }
 
 TEST_F(BulkChangesTest, ADeadLetterOfADamagedKeyGoesBackWithoutTheKey) {

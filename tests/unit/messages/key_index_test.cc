@@ -44,9 +44,11 @@ TEST_F(KeyIndexTest, AnEntryOfATopicThatHadTheNumberBeforeIsNotFound) {
   entry.expire_ms = kStart + 10;
   index_.PutKey(kTopic, "a", entry);
   Commit();
-  for (const uint64_t first : {0u, 9u, 10u}) {
+  // A redrive and the catalog's command can come in any order.
+  bool found = true;
+  for (const uint64_t first : {0u, 9u, 10u, 9u}) {
     index_.SetFirstId(kTopic, first == 0 ? MessageId{} : MessageId::Make(1, first, 0, 0));
-    const bool found = first <= 9;
+    found = found && first <= 9;
     EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id,
               found ? entry.id : MessageId{});
   }
@@ -55,10 +57,10 @@ TEST_F(KeyIndexTest, AnEntryOfATopicThatHadTheNumberBeforeIsNotFound) {
   options.key = "b";
   const MessageId id = Schedule("p", 60'000, options).id;
   Cancel(ById(id));
-  for (const bool found : {true, false}) {
-    EXPECT_EQ(Get(id).status.ok(), found);
+  for (const bool former : {false, true}) {
+    EXPECT_NE(Get(id).status.ok(), former);
     EXPECT_EQ(Schedule("p", 60'000, Keyed(protocol::OnConflict::kOnce, "b")).outcome,
-              found ? protocol::ScheduleOutcome::kUnchanged : protocol::ScheduleOutcome::kCreated);
+              former ? protocol::ScheduleOutcome::kCreated : protocol::ScheduleOutcome::kUnchanged);
     protocol::TopicCommand command;
     command.topic = kTopic;
     command.first_id = scheduler_.NextId();
