@@ -366,9 +366,12 @@ absl::Status RepairSource::OpenDb() {
   std::copy(handles.begin(), handles.end(), handles_.begin());
   tables_ =
       std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
-  // The witness may be lost.
-  return CheckFormatOfDb(data_dir_, db, tables_->handle(ColumnFamily::kMeta), kFormatVersion,
-                         kFormatVersion);
+  const auto version = FormatOfDb(db, tables_->handle(ColumnFamily::kMeta));
+  // If the table with the newest version is lost, an older one may be visible. The witness knows.
+  if (!version.has_value() || (witness_.has_value() && *version < witness_->format_version)) {
+    return absl::OkStatus();
+  }
+  return CheckFormatVersion(data_dir_, *version, kFormatVersion, kFormatVersion);
 }
 
 absl::StatusOr<std::optional<std::string>> RepairSource::Get(const StoreKey& key) const {

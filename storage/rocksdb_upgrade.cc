@@ -40,14 +40,11 @@ absl::Status CheckFormatOfWitness(absl::string_view data_dir, uint64_t oldest, u
   return CheckFormatVersion(data_dir, (*record)->format_version, oldest, newest);
 }
 
-absl::Status CheckFormatOfDb(absl::string_view data_dir, rocksdb::DB* db,
-                             rocksdb::ColumnFamilyHandle* meta, uint64_t oldest, uint64_t newest) {
+std::optional<uint64_t> FormatOfDb(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* meta) {
   std::string value;
   const StoreKey key = FormatVersionKey();
   const rocksdb::Status read = db->Get(MakeGetOptions(), meta, ToSlice(key.bytes()), &value);
-  const std::optional<uint64_t> version = read.ok() ? DecodeNumber(value) : std::nullopt;
-  if (!version.has_value()) return absl::OkStatus();
-  return CheckFormatVersion(data_dir, *version, oldest, newest);
+  return read.ok() ? DecodeNumber(value) : std::nullopt;
 }
 
 }  // namespace duetime::storage

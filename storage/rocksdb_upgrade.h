@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -41,10 +42,10 @@ inline constexpr auto kFormatVersion =
 absl::Status CheckFormatVersion(absl::string_view data_dir, uint64_t version, uint64_t oldest,
                                 uint64_t newest);
 
-// The same for the version in a witness file, and for that in the family meta of a database. OK if
-// the version cannot be read.
+// The same for the version in a witness file. OK if the version cannot be read.
 absl::Status CheckFormatOfWitness(absl::string_view data_dir, uint64_t oldest, uint64_t newest);
-absl::Status CheckFormatOfDb(absl::string_view data_dir, rocksdb::DB* db,
-                             rocksdb::ColumnFamilyHandle* meta, uint64_t oldest, uint64_t newest);
+
+// The version in the family meta of a database. Empty if it cannot be read.
+std::optional<uint64_t> FormatOfDb(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* meta);
 
 }  // namespace duetime::storage

@@ -150,8 +150,14 @@ class Verifier {
     // No table is left out as a whole, however many blocks are damaged.
     tables_ =
         std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
-    return CheckFormatOfDb(data_dir_, db, handles_[static_cast<size_t>(ColumnFamily::kMeta)],
-                           kFormatVersion, kFormatVersion);
+    const auto version = FormatOfDb(db, handles_[static_cast<size_t>(ColumnFamily::kMeta)]);
+    if (!version.has_value()) return absl::OkStatus();
+    if (witness_.has_value() && *version < witness_->format_version) {
+      Fault(absl::StrCat("the database has format version ", *version, ", but the witness ",
+                         witness_->format_version, ": its last records are lost"));
+      return absl::OkStatus();
+    }
+    return CheckFormatVersion(data_dir_, *version, kFormatVersion, kFormatVersion);
   }
 
   absl::Status VerifyTables() {

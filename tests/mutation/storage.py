@@ -83,8 +83,9 @@ FAULTS = [
      "version = kFirstFormatVersion; version < format_version()", "storage_upgrade_test"),
     ("a directory from before 1.0 is opened", DATABASE, "if (!known.ok()) return known;", "", ROCKS),
     ("a repair without a witness takes any format", "storage/rocksdb_repair_source.cc",
-     "return CheckFormatOfDb(data_dir_, db, tables_->handle(ColumnFamily::kMeta), kFormatVersion, kFormatVersion);",
-     "return absl::OkStatus();", ROCKS),
+     "return CheckFormatVersion(data_dir_, *version, kFormatVersion, kFormatVersion);", "return absl::OkStatus();", ROCKS),
+    ("a repair refuses the older version that a lost table shows", "storage/rocksdb_repair_source.cc",
+     "|| (witness_.has_value() && *version < witness_->format_version)", "", ROCKS),
     # ---- Locators, tombstones and index entries
     ("an index entry may have any version", LOCATOR,
      'if (version != expected) return Damaged("an index entry", bytes);', "", "storage_test"),

@@ -172,6 +172,27 @@ TEST(FormatVersionTest, EachReaderRefusesOtherVersionsAndChangesNothing) {
   }
 }
 
+// The table with the last write of the version is lost, so that the one before is visible.
+TEST(FormatVersionTest, ADatabaseWithAnOlderVersionThanItsWitnessIsDamaged) {
+  const test::TempDirectory directory;
+  const std::string data_dir = directory.Join("data");
+  MakeDirectory(data_dir, kFirstFormatVersion - 1, Use::kAlone);
+  SetWitnessVersion(data_dir, kFormatVersion);
+  EXPECT_EQ(Verify(data_dir, "").code(), absl::StatusCode::kDataLoss);
+  const std::string into = directory.Join("into");
+  const absl::Status repaired = Repair(data_dir, into);
+  EXPECT_TRUE(repaired.ok()) << repaired;
+  EXPECT_TRUE(Verify(into, "").ok());
+  EXPECT_TRUE(Start(into, "").ok());
+  // A newer program wrote the database, and not yet the witness.
+  const std::string newer = directory.Join("newer");
+  MakeDirectory(newer, kFormatVersion + 1, Use::kAlone);
+  SetWitnessVersion(newer, kFormatVersion);
+  for (const auto& read : {Verify, Repair, Start}) {
+    EXPECT_EQ(read(newer, directory.Join("other")).code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
 // Then the database's own version counts.
 TEST(FormatVersionTest, ARepairWithoutAWitnessRefusesOtherVersions) {
   for (const uint32_t version : {kFirstFormatVersion - 1, kFormatVersion + 1}) {
