@@ -128,8 +128,8 @@ absl::Status RocksDbDatabase::ReadWitness() {
 absl::Status RocksDbDatabase::CheckFiles() {
   const bool witnessed = found_.format_version != 0;
   if (witnessed) {
-    const absl::Status known = CheckFormatVersion(options_.data_dir, found_.format_version,
-                                                  kFirstFormatVersion, format_version());
+    const absl::Status known = CheckFormatOfDirectory(options_.data_dir, found_.format_version,
+                                                      kFirstFormatVersion, format_version());
     if (!known.ok()) return known;
   }
 

@@ -141,7 +141,8 @@ absl::Status RepairSource::ReadWitness() {
                      record.ok() ? "" : ": ", record.ok() ? "" : record.status().message()));
     return absl::OkStatus();
   }
-  return CheckFormatVersion(data_dir_, witness_->format_version, kFormatVersion, kFormatVersion);
+  return CheckFormatOfDirectory(data_dir_, witness_->format_version, kFormatVersion,
+                                kFormatVersion);
 }
 
 absl::Status RepairSource::CheckStart() {

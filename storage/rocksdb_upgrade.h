@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -42,8 +43,14 @@ inline constexpr auto kFormatVersion =
 absl::Status CheckFormatVersion(absl::string_view data_dir, uint64_t version, uint64_t oldest,
                                 uint64_t newest);
 
-// The same for the version in a witness file. OK if the version cannot be read.
-absl::Status CheckFormatOfWitness(absl::string_view data_dir, uint64_t oldest, uint64_t newest);
+// The same for a directory with `witness_version` in its witness. The witness is written after the
+// database, so if the witness is of a version before kFirstFormatVersion, the database's own
+// version counts. Reads the database only then, and does not change it.
+absl::Status CheckFormatOfDirectory(const std::string& data_dir, uint64_t witness_version,
+                                    uint64_t oldest, uint64_t newest);
+
+// The same with the version in the witness file. OK if the version cannot be read.
+absl::Status CheckFormatOfWitness(const std::string& data_dir, uint64_t oldest, uint64_t newest);
 
 // The version in the family meta of a database. Empty if it cannot be read.
 std::optional<uint64_t> FormatOfDb(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* meta);

@@ -102,7 +102,8 @@ class Verifier {
 
   absl::Status CheckVersion() {
     if (!witness_.has_value()) return absl::OkStatus();
-    return CheckFormatVersion(data_dir_, witness_->format_version, kFormatVersion, kFormatVersion);
+    return CheckFormatOfDirectory(data_dir_, witness_->format_version, kFormatVersion,
+                                  kFormatVersion);
   }
 
   // Checks what a start checks before it lets RocksDB open the database.

@@ -31,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using Use = RocksDbStoreOptions::Use;
 
 TEST(FormatVersionTest, ARefusalSaysWhatToDo) {
@@ -144,16 +145,18 @@ absl::Status Fetch(const std::string& data_dir, const std::string& into) {
   return fetched->Publish(OptionsOf(into, Use::kInCell), {});
 }
 
+// Each reader of a directory.
+const Reader kReaders[] = {
+    {"start", Use::kAlone, Start},     {"start in a cell", Use::kInCell, StartInCell},
+    {"verify", Use::kAlone, Verify},   {"repair", Use::kAlone, Repair},
+    {"restore", Use::kAlone, Restore}, {"fetch", Use::kInCell, Fetch}};
+
 TEST(FormatVersionTest, EachReaderRefusesOtherVersionsAndChangesNothing) {
-  const Reader readers[] = {
-      {"start", Use::kAlone, Start},     {"start in a cell", Use::kInCell, StartInCell},
-      {"verify", Use::kAlone, Verify},   {"repair", Use::kAlone, Repair},
-      {"restore", Use::kAlone, Restore}, {"fetch", Use::kInCell, Fetch}};
   for (uint32_t version = 1; version <= kFormatVersion + 1; ++version) {
     if (version == kFormatVersion) continue;
     const std::string why = version < kFormatVersion ? "made before 1.0, with duetime 0.1"
                                                      : absl::StrCat("knows up to ", kFormatVersion);
-    for (const Reader& reader : readers) {
+    for (const Reader& reader : kReaders) {
       SCOPED_TRACE(absl::StrCat(reader.name, " of version ", version));
       const test::TempDirectory directory;
       const std::string data_dir = directory.Join("data");
@@ -169,6 +172,21 @@ TEST(FormatVersionTest, EachReaderRefusesOtherVersionsAndChangesNothing) {
                         HasSubstr(why)));
       EXPECT_EQ(TreeOf(data_dir), before);
     }
+  }
+}
+
+// An upgrade by the program before ended between its last write to the database and the witness.
+TEST(FormatVersionTest, AnOlderWitnessLeavesTheDecisionToTheDatabase) {
+  for (const Reader& reader : kReaders) {
+    SCOPED_TRACE(reader.name);
+    const test::TempDirectory directory;
+    const std::string data_dir = directory.Join("data");
+    MakeDirectory(data_dir, kFormatVersion, reader.use);
+    SetWitnessVersion(data_dir, kFirstFormatVersion - 1);
+    std::ofstream(absl::StrCat(data_dir, "/", kBackupSums)).flush();
+    const absl::Status status = reader.read(data_dir, directory.Join("into"));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("format version")));
+    EXPECT_TRUE(reader.use == Use::kInCell || Start(data_dir, "").ok());
   }
 }
 
