@@ -103,11 +103,12 @@ type AdminClient interface {
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
 	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
 	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
+	// Completed recurrences are deleted with the topic; they may be gone, too, if the topic stays because of TOPIC_USED.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	//	FAILED_PRECONDITION TOPIC_NOT_EMPTY   the topic holds messages and force is not set (metadata: topic, messages), or it
-	//	                                      has recurrences (metadata: topic, recurrences)
+	//	                                      has recurrences that are not completed (metadata: topic, recurrences)
 	//	ABORTED            TOPIC_USED         a client used the topic during the call (metadata: topic); the topic stays
 	DeleteTopic(ctx context.Context, in *DeleteTopicRequest, opts ...grpc.CallOption) (*DeleteTopicResponse, error)
 	// Creates a subscription. If it exists with the same settings, returns it, so that a repeat is safe; `start` is not
@@ -472,11 +473,12 @@ type AdminServer interface {
 	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
 	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
 	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
+	// Completed recurrences are deleted with the topic; they may be gone, too, if the topic stays because of TOPIC_USED.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	//	FAILED_PRECONDITION TOPIC_NOT_EMPTY   the topic holds messages and force is not set (metadata: topic, messages), or it
-	//	                                      has recurrences (metadata: topic, recurrences)
+	//	                                      has recurrences that are not completed (metadata: topic, recurrences)
 	//	ABORTED            TOPIC_USED         a client used the topic during the call (metadata: topic); the topic stays
 	DeleteTopic(context.Context, *DeleteTopicRequest) (*DeleteTopicResponse, error)
 	// Creates a subscription. If it exists with the same settings, returns it, so that a repeat is safe; `start` is not
