@@ -205,7 +205,7 @@ const (
 	CallRoute_CALL_ROUTE_MESSAGE CallRoute = 1
 	// The one that has the recurrence which the request names.
 	CallRoute_CALL_ROUTE_RECURRENCE CallRoute = 2
-	// Any one.
+	// Any one, because every cell gives the same answer, also just after a change.
 	CallRoute_CALL_ROUTE_ANY CallRoute = 3
 	// By code of its own: the gateway divides the request, or puts the answers of several cells together.
 	CallRoute_CALL_ROUTE_OWN CallRoute = 4

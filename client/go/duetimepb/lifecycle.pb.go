@@ -1276,8 +1276,8 @@ type ListResponse struct {
 	// order of their keys.
 	Messages []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
 	// The page_token for the next page; empty if this is the last page. A page may hold fewer messages than requested, or
-	// none, although more follow: the server bounds the work per page, and may pass many messages of other topics or that
-	// the filter excludes.
+	// none, although more follow: the server bounds the work per page, and may skip many messages that belong to
+	// other topics or that the filter excludes.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 }
 

@@ -264,7 +264,7 @@ type SubscriptionSettings struct {
 	// The lease for subscribers that request none: 1 s to 12 h. Absent: 30 s.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,1,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
 	// The retry policy. Absent: a first delay of 1 s that doubles up to 10 min, lengthened at random by up to a fifth,
-	// without a maximum of attempts. The defaults hold field by field, and for a topic's nameless subscription, too.
+	// without a maximum of attempts. Each absent field has its own default, also in a topic's nameless subscription.
 	Retry *RetryPolicy `protobuf:"bytes,2,opt,name=retry,proto3" json:"retry,omitempty"`
 	// The dead-letter topic, with the rules of TopicSettings.dead_letter_topic: created with its first message, and no
 	// cycle. Empty: the topic's dead_letter_topic.
