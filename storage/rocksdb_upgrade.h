@@ -21,7 +21,8 @@ namespace duetime::storage {
 
 class RocksDbDatabase;
 
-// The first version that later programs upgrade. Those before it were made before 1.0, with duetime 0.1.
+// The first version that later programs upgrade. Those before it were made before 1.0, with duetime
+// 0.1.
 inline constexpr uint32_t kFirstFormatVersion = 8;
 
 // Upgrades a database from one version to the next. Writes what the next version adds, in any

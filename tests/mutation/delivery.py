@@ -264,7 +264,7 @@ FAULTS = [
     ("a redrive goes by the number of the origin", f"{MESSAGES}/bulk_changes.cc",
      "const TopicId topic = names_->Find(topic_name);", "const TopicId topic = origin.origin_topic;", CHANGES),
     ("a redrive goes to a name that has ended", f"{MESSAGES}/bulk_changes.cc",
-     "if (names_->Use(topic_name) != topic) return false;", "", CHANGES),
+     "if (used.topic != topic) return Redriven::kNo;", "", CHANGES),
     ("an ended operation is kept until the next one begins", f"{MESSAGES}/bulk_runner.cc",
      "if (now.wall_ms >= forget_ms_) Forget(now);", "", CHANGES),
     ("a moved message is not found by its id", f"{MESSAGES}/message_changes.cc",
