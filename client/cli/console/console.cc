@@ -2,13 +2,14 @@
 #include "client/cli/console/console.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <future>
 #include <httplib.h>
 #include <memory>
 #include <openssl/ssl.h>
 #include <optional>
 #include <sys/socket.h>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -206,14 +207,21 @@ absl::Status Serve(const Settings& settings, const Input& input) {
                           "\n"))) {
     return absl::OkStatus();
   }
-  std::vector<std::thread> threads;
+  std::vector<std::future<bool>> served;
   for (const auto& server : listeners->servers) {
-    threads.emplace_back([&server] { server->listen_after_bind(); });
+    served.push_back(
+        std::async(std::launch::async, [&server] { return server->listen_after_bind(); }));
   }
   while (signals.Wait(absl::Hours(1)) == 0) {
   }
-  for (const auto& server : listeners->servers) server->stop();
-  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < served.size(); ++i) {
+    // A server that does not listen yet would not notice the stop.
+    constexpr std::chrono::milliseconds kPause{1};
+    while (!listeners->servers[i]->is_running() &&
+           served[i].wait_for(kPause) != std::future_status::ready) {
+    }
+    listeners->servers[i]->stop();
+  }
   return absl::OkStatus();
 }
 
