@@ -26,9 +26,9 @@ class TopicNames {
   virtual std::string NameOfOrigin(storage::TopicId topic, const storage::MessageId& message,
                                    storage::TopicId letters) const = 0;
   struct UsedTopic {
-    storage::TopicId topic;
+    storage::TopicId topic{};
     // The ids of the messages of topics that had the number before are below it.
-    storage::MessageId first_id;
+    storage::MessageId first_id{};
   };
   // As Find. In addition, the number of a deleted topic keeps its name from now on. The first id
   // may be news to the shard, whose command from the catalog can be still in the mailbox. REQUIRES:

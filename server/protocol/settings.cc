@@ -8,12 +8,12 @@
 namespace duetime::protocol {
 
 const TopicSettingsPtr& DefaultTopicSettings() {
-  static const auto* const kDefaults = new TopicSettingsPtr(std::make_shared<TopicSettings>());
-  return *kDefaults;
+  static const auto* const defaults = new TopicSettingsPtr(std::make_shared<TopicSettings>());
+  return *defaults;
 }
 
 const SubscriptionSettings& DefaultSubscriptionSettings() {
-  static const auto* const kDefaults = [] {
+  static const auto* const defaults = [] {
     auto* const settings = new SubscriptionSettings;
     RetryPolicy* const retry = settings->mutable_retry();
     retry->set_min_backoff_ms(1'000);
@@ -23,7 +23,7 @@ const SubscriptionSettings& DefaultSubscriptionSettings() {
     settings->set_retention_policy(SubscriptionSettings::DROP);
     return settings;
   }();
-  return *kDefaults;
+  return *defaults;
 }
 
 uint64_t DefaultMinBackoffMs(uint64_t max_backoff_ms) {
