@@ -75,8 +75,8 @@ class RepairNames {
   void Add(TopicId topic, absl::string_view name) { names_[Number(topic)] = std::string(name); }
   // The store has settings under this name. Settings without a topic must not apply to another one.
   void Reserve(absl::string_view name) { taken_.emplace(name); }
-  // A record names the topic. Without a name, a new topic could get its number, and with it what is
-  // stored under the number.
+  // A record refers to the topic by number. If the topic had no name, a new topic could get the
+  // number, and with it the records under the number.
   void Note(TopicId topic) { noted_.insert(Number(topic)); }
   // As Note, for the topic of a pending message. REQUIRES: all names are added.
   void NoteMessage(const MessageId& id, const MessageRecord& record);

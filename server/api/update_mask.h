@@ -26,7 +26,7 @@ class SettingsMask {
   // Copies the named fields from `from` to `to`. A field that is absent in `from` becomes absent,
   // and so does a message of `to` that `from` does not have and of which nothing is left.
   void Apply(const google::protobuf::Message& from, google::protobuf::Message* to) const;
-  // Clears what is not named, and fields that this program does not know.
+  // Clears the fields that the update does not name, and fields that this program does not know.
   void Trim(google::protobuf::Message* settings) const;
   // True if the update names the field, or a message with it: "rate.burst".
   bool Names(absl::string_view path) const;

@@ -67,7 +67,7 @@ class LiveTopics {
   absl::Status CheckNoCycle(absl::string_view topic, absl::string_view dead_letters);
 
  private:
-  // As CatalogState::Add, and tells the shards if the topic takes a number over.
+  // Adds a topic by CatalogState::Add. Tells the shards if it takes over a number.
   TopicEntry* Add(absl::string_view name, bool used);
   // Writes the settings and sends them to the shards. `tag` is the request to answer.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);

@@ -23,9 +23,9 @@ namespace duetime::protocol {
 // another shard like credit in use. (If Take added first and subtracted the excess, two shards
 // could fail because of each other's sum while nothing is outstanding. No Return would wake them.)
 //
-// Outstanding deliveries that have not left the server cost memory. If the subscriber reads slowly,
-// all deliveries of its credit would. So a shard also asks for room before it reads a frame, and
-// the stream reports what it has sent.
+// Outstanding deliveries that have not left the server cost memory. A subscriber that reads
+// slowly could keep all its credit there. So a shard also asks for room before it reads a frame,
+// and the stream reports the frames that it has sent.
 //
 // A delivery may need the stream for itself (TakeAlone). A shard that does not get it reserves the
 // stream: until nothing is outstanding, no shard takes credit.

@@ -225,7 +225,7 @@ TEST_F(StorageUpgradeTest, AnOlderProgramRefusesAnUpgradedDirectory) {
   Copy copy(original_->path());
   ASSERT_TRUE((*copy.Open(2))->Close().ok());
   copy.ExpectRefused(1, absl::StrCat("format version ", kFormatVersion + 2));
-  // The database alone tells it, too.
+  // The version in the database is refused as well, when the witness has an older one.
   copy.WriteFormatVersion(kFormatVersion);
   copy.ExpectRefused(0, absl::StrCat("format version ", kFormatVersion + 2));
 }

@@ -168,8 +168,8 @@ TEST(NameEndTest, ATopicWithATakenNumberIsNew) {
   world.ExpectShardsFollow();
 }
 
-// Clocks may be wrong, so ids tell what is of the new topic: every id that a shard gave to the old
-// one is less, and none that a shard gives from now on.
+// Clocks may be wrong, so ids separate the two topics: every id that a shard gave to the old topic
+// is below the first id, and no later id is.
 TEST(NameEndTest, ANewTopicHasItsOwnIds) {
   for (const bool before : {false, true}) {
     for (const bool reserved : {false, true}) {

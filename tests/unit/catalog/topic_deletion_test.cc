@@ -31,8 +31,8 @@ TEST(TopicDeletionTest, ATopicIsHiddenAfterItsRecordSaysSo) {
   EXPECT_EQ(StoredPhase(&world, "a"), TopicPhase::kDeleted);
 }
 
-// The catalog may learn of the commit before it learns of the message. The flag tells it of the
-// message.
+// The commit may reach the catalog before the report of the message does. The flag in TopicUse
+// tells the catalog of the message.
 TEST(TopicDeletionTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   CatalogWorld world;
   TopicSettings limited;

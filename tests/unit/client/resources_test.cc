@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands for topics, subscriptions, recurrences and operations: what they ask of the server.
-// texts/ has what they print.
+// The commands for topics, subscriptions, recurrences and operations: the requests that they send.
+// The files in texts/ hold their output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>

@@ -5,7 +5,7 @@
 //   GetTopic: topic { name: 't' }               the answer of a call from here on, in text format;
 //                                               it goes on in lines that begin with a blank
 //   GetTopic refuses NOT_FOUND TOPIC_NOT_FOUND  the same, with a refusal
-//   $ topic get t | grep paused                 a command line, and what it prints; with grep, the
+//   $ topic get t | grep paused                 a command line, then its output; with grep, only
 //                                               lines of standard output that have the text:
 //     text                                      a line of standard output, behind two blanks
 //   ! text                                      a line of standard error
