@@ -31,55 +31,67 @@
 
 namespace duetime::delivery {
 
-// The parts, in the order of DeliveryParts: a part calls only the parts before it.
+// The objects of Core, and then the parts: each calls only those before it.
 struct DeliveryAssembly::Owned {
   Owned(const ShardParts& shard, scheduler::Scheduler* scheduler)
-      : pointers(PointersOf(shard, scheduler)),
+      : core(CoreOf(shard, scheduler)),
         reader(shard.shard, shard.store),
         records(shard.shard, shard.writes),
         memory(*shard.limits, &table),
         subscriptions(shard),
         timers(&table, &subscriptions, shard.slabs),
         turns(*shard.limits, &memory),
-        streams(pointers),
-        leases(pointers),
-        states(pointers),
-        backlog(pointers),
-        pacing(pointers),
-        status(pointers),
-        ends(pointers),
-        dead_letters(pointers),
-        retries(pointers),
-        fill(pointers),
-        backlog_reader(pointers),
-        retention(pointers),
-        expiry(pointers),
-        release(pointers),
-        offers(pointers),
-        lease_ends(pointers),
-        hand_out(pointers),
-        changes(pointers),
-        clean_stop(pointers) {}
+        streams(core),
+        leases(core),
+        states(core),
+        backlog(core),
+        pacing(core),
+        status(core),
+        ends(core),
+        dead_letters(core, &ends),
+        retries(core, &pacing, &dead_letters),
+        fill(core, &ends),
+        backlog_reader(core, &retries, &fill),
+        retention(core, &ends, &dead_letters, &backlog_reader, &fill),
+        expiry(core, &ends, &dead_letters, &backlog_reader),
+        release(core, &ends, &backlog_reader, &fill),
+        offers(core, &status, &ends, &retries),
+        lease_ends(core, &pacing, &ends, &dead_letters, &retries),
+        hand_out(core, &pacing, &ends, &dead_letters, &retention, &expiry),
+        changes(core, &pacing, &fill, &expiry, &release),
+        clean_stop(core, &ends, &retries) {}
 
-  DeliveryParts PointersOf(const ShardParts& shard, scheduler::Scheduler* scheduler) {
-    DT_CHECK(AllSet(shard.limits, shard.store, shard.slabs));
-    DT_CHECK(AllSet(shard.writes, shard.writer, shard.key_locks));
-    DT_CHECK(AllSet(shard.occurrences, shard.effects, shard.stats));
+  Core CoreOf(const ShardParts& shard, scheduler::Scheduler* scheduler) {
+    DT_CHECK(shard.limits != nullptr && shard.store != nullptr && shard.slabs != nullptr);
+    DT_CHECK(shard.writes != nullptr && shard.writer != nullptr && shard.key_locks != nullptr);
+    DT_CHECK(shard.effects != nullptr && shard.stats != nullptr && shard.names != nullptr);
     DT_CHECK(scheduler != nullptr);
-    return {.shard = shard,
-            .scheduler = scheduler,
-            .reader = &reader,
-            .records = &records,
-            .table = &table,
-            .memory = &memory,
-            .subscriptions = &subscriptions,
-            .timers = &timers,
-            .turns = &turns,
-            .streams = &streams,
-            .leases = &leases,
-            .states = &states,
-            .backlog = &backlog,
-            .pacing = &pacing,
+    return {.shard = shard.shard,
+            .limits = *shard.limits,
+            .store = *shard.store,
+            .writes = *shard.writes,
+            .writer = *shard.writer,
+            .key_locks = *shard.key_locks,
+            .effects = *shard.effects,
+            .stats = *shard.stats,
+            .names = *shard.names,
+            .scheduler = *scheduler,
+            .occurrences = nullptr,
+            .reader = reader,
+            .records = records,
+            .table = table,
+            .memory = memory,
+            .subscriptions = subscriptions,
+            .timers = timers,
+            .turns = turns,
+            .streams = streams,
+            .leases = leases,
+            .states = states,
+            .backlog = backlog};
+  }
+
+  DeliveryParts Pointers() {
+    return {.pacing = &pacing,
             .status = &status,
             .ends = &ends,
             .dead_letters = &dead_letters,
@@ -96,7 +108,7 @@ struct DeliveryAssembly::Owned {
             .clean_stop = &clean_stop};
   }
 
-  const DeliveryParts pointers;
+  Core core;
   StoreReader reader;
   DeliveryRecords records;
   PendingDeliveries table;
@@ -123,6 +135,7 @@ struct DeliveryAssembly::Owned {
   HandOut hand_out;
   SubscriptionChanges changes;
   CleanStop clean_stop;
+  const DeliveryParts pointers = Pointers();
 };
 
 DeliveryAssembly::DeliveryAssembly(const ShardParts& shard, scheduler::Scheduler* scheduler)
@@ -130,7 +143,14 @@ DeliveryAssembly::DeliveryAssembly(const ShardParts& shard, scheduler::Scheduler
 
 DeliveryAssembly::~DeliveryAssembly() = default;
 
+const Core& DeliveryAssembly::core() const { return owned_->core; }
+
 const DeliveryParts& DeliveryAssembly::parts() const { return owned_->pointers; }
+
+void DeliveryAssembly::SetOccurrences(OccurrenceSink* occurrences) {
+  DT_CHECK(occurrences != nullptr);
+  owned_->core.occurrences = occurrences;
+}
 
 void DeliveryAssembly::CheckInvariants() const {
   owned_->table.CheckInvariants();

@@ -24,33 +24,23 @@ constexpr EntryIndex kWrittenPerStep = 5000;
 
 }  // namespace
 
-CleanStop::CleanStop(const DeliveryParts& parts)
-    : reader_(parts.reader),
-      records_(parts.records),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      backlog_(parts.backlog),
-      ends_(parts.ends),
-      retries_(parts.retries),
-      scheduler_(parts.scheduler) {
-  DT_CHECK(
-      AllSet(reader_, records_, table_, subscriptions_, backlog_, ends_, retries_, scheduler_));
-}
+CleanStop::CleanStop(const Core& core, MessageEnds* ends, Retries* retries)
+    : core_(core), ends_(ends), retries_(retries) {}
 
 bool CleanStop::Step(base::Now now) {
   if (done_) return false;
-  const EntryIndex until = std::min(table_->capacity(), next_ + kWrittenPerStep);
+  const EntryIndex until = std::min(core_.table.capacity(), next_ + kWrittenPerStep);
   for (; next_ < until; ++next_) {
-    if ((*table_)[next_].state != EntryState::kFree) WriteDown(now, next_);
+    if (core_.table[next_].state != EntryState::kFree) WriteDown(now, next_);
   }
-  if (next_ < table_->capacity()) return true;
+  if (next_ < core_.table.capacity()) return true;
   GiveBackClaims();
   done_ = true;
   return false;
 }
 
 void CleanStop::WriteDown(base::Now now, EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kTaken);
   // The records of these two are in the journal before those of the clean stop.
   if (entry.state == EntryState::kEnding || entry.state == EntryState::kForgetting) return;
@@ -59,29 +49,29 @@ void CleanStop::WriteDown(base::Now now, EntryIndex index) {
     // The subscription takes no message back, and a cancel must still know the delivery. The record
     // of a message that is gone would stay for ever.
     if (entry.attempts == 0 || ends_->MessageEnding(entry.key())) return;
-    if (const auto record = reader_->Record(entry.key()); record.ok() && !record->has_value()) {
+    if (const auto record = core_.reader.Record(entry.key()); record.ok() && !record->has_value()) {
       return;
     }
-    records_->PutProgress(entry.key(), entry.subscription->state.id,
-                          {.state = Progress::State::kFailed,
-                           .attempts = entry.attempts,
-                           .reason = static_cast<uint8_t>(Failure::kTakenBack)});
+    core_.records.PutProgress(entry.key(), entry.subscription->state.id,
+                              {.state = Progress::State::kFailed,
+                               .attempts = entry.attempts,
+                               .reason = static_cast<uint8_t>(Failure::kTakenBack)});
     return;
   }
   // A listing says that the message may have been delivered, because the listing was written while
   // the message stayed in memory. A message in memory alone is listed only if it may have been
   // delivered and no claim says so.
   const bool doubtful = entry.maybe_delivered && entry.attempts == 0;
-  if (entry.spilled || (doubtful && !scheduler_->MaybeDelivered(entry.key()))) {
-    backlog_->ListAsKnown(index);
+  if (entry.spilled || (doubtful && !core_.scheduler.MaybeDelivered(entry.key()))) {
+    core_.backlog.ListAsKnown(index);
   }
 }
 
 void CleanStop::GiveBackClaims() {
-  subscriptions_->ForEach([this](const Subscription& subscription) {
+  core_.subscriptions.ForEach([this](const Subscription& subscription) {
     if (!subscription.claim_read || subscription.claim == subscription.recovered_claim) return;
-    records_->ClaimBacklog(subscription.recovered_claim.value_or(storage::MessageKey{}),
-                           subscription.state.id);
+    core_.records.ClaimBacklog(subscription.recovered_claim.value_or(storage::MessageKey{}),
+                               subscription.state.id);
   });
 }
 

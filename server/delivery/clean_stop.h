@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/entry_index.h"
 
 namespace duetime::delivery {
@@ -20,7 +20,7 @@ namespace duetime::delivery {
 // confined to the engine thread.
 class CleanStop {
  public:
-  explicit CleanStop(const DeliveryParts& parts);
+  CleanStop(const Core& core, MessageEnds* ends, Retries* retries);
 
   // Handles a slice of the entries, then the claims. True if there is more to do.
   bool Step(base::Now now);
@@ -29,14 +29,9 @@ class CleanStop {
   void WriteDown(base::Now now, EntryIndex index);
   void GiveBackClaims();
 
-  StoreReader* const reader_;
-  DeliveryRecords* const records_;
-  PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  Backlog* const backlog_;
+  const Core& core_;
   MessageEnds* const ends_;
   Retries* const retries_;
-  const scheduler::Scheduler* const scheduler_;
   // The next entry to handle.
   EntryIndex next_ = 0;
   bool done_ = false;

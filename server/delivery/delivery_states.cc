@@ -8,106 +8,98 @@
 
 namespace duetime::delivery {
 
-DeliveryStates::DeliveryStates(const DeliveryParts& parts)
-    : scheduler_(parts.scheduler),
-      table_(parts.table),
-      memory_(parts.memory),
-      timers_(parts.timers),
-      leases_(parts.leases),
-      turns_(parts.turns) {
-  DT_CHECK(AllSet(scheduler_, table_, memory_, timers_, leases_, turns_));
-}
+DeliveryStates::DeliveryStates(const Core& core) : core_(core) {}
 
 void DeliveryStates::Pin(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(!entry.pinned);
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   entry.pinned = true;
-  scheduler_->low_watermark()->Pin(entry.due_ms, index);
+  core_.scheduler.low_watermark()->Pin(entry.due_ms, index);
 }
 
 void DeliveryStates::Unpin(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kFree);
-  if (std::exchange(entry.pinned, false)) scheduler_->low_watermark()->Release(entry.due_ms);
+  if (std::exchange(entry.pinned, false)) core_.scheduler.low_watermark()->Release(entry.due_ms);
 }
 
 void DeliveryStates::MakeReady(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kTaken);
-  table_->SetState(index, EntryState::kReady);
+  core_.table.SetState(index, EntryState::kReady);
   entry.stream = protocol::StreamId{};
-  table_->PushBack(&entry.subscription->ready, index);
-  turns_->Serve(entry.subscription);
+  core_.table.PushBack(&entry.subscription->ready, index);
+  core_.turns.Serve(entry.subscription);
 }
 
 void DeliveryStates::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms) {
   DT_CHECK_GT(delay_ms, 0u);
-  table_->SetState(index, EntryState::kDelayed);
-  (*table_)[index].stream = protocol::StreamId{};
-  timers_->Start(index, now.mono_up_ms() + delay_ms);
+  core_.table.SetState(index, EntryState::kDelayed);
+  core_.table[index].stream = protocol::StreamId{};
+  core_.timers.Start(index, now.mono_up_ms() + delay_ms);
 }
 
 OrderingKeyLocks::Turn DeliveryStates::LockOrder(EntryIndex index, uint64_t key) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kTaken);
-  const auto turn = entry.subscription->order.Acquire(key, index, memory_->RoomToWait());
+  const auto turn = entry.subscription->order.Acquire(key, index, core_.memory.RoomToWait());
   if (turn != OrderingKeyLocks::Turn::kNoRoom) entry.order = key;
-  if (turn == OrderingKeyLocks::Turn::kWaits) table_->SetState(index, EntryState::kBlocked);
+  if (turn == OrderingKeyLocks::Turn::kWaits) core_.table.SetState(index, EntryState::kBlocked);
   return turn;
 }
 
 void DeliveryStates::MakeEnding(EntryIndex index, bool ends_message) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK_EQ(entry.order, 0u);
-  table_->SetState(index, EntryState::kEnding);
+  core_.table.SetState(index, EntryState::kEnding);
   entry.ends_message = ends_message;
 }
 
 void DeliveryStates::MakeForgetting(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.spilled);
   UnlockOrder(index);
-  table_->SetState(index, EntryState::kForgetting);
+  core_.table.SetState(index, EntryState::kForgetting);
   entry.stream = protocol::StreamId{};
 }
 
 EntryIndex DeliveryStates::TakeReady(Subscription* subscription) {
   const EntryIndex index = subscription->ready.head;
   DT_CHECK(index != kNoEntry);
-  DT_CHECK((*table_)[index].state == EntryState::kReady);
-  table_->Unlink(&subscription->ready, index);
-  table_->SetState(index, EntryState::kTaken);
+  DT_CHECK(core_.table[index].state == EntryState::kReady);
+  core_.table.Unlink(&subscription->ready, index);
+  core_.table.SetState(index, EntryState::kTaken);
   return index;
 }
 
 void DeliveryStates::TakeDelayed(EntryIndex index) {
-  DT_CHECK((*table_)[index].state == EntryState::kDelayed);
-  DT_CHECK((*table_)[index].timer.none());
-  table_->SetState(index, EntryState::kTaken);
+  DT_CHECK(core_.table[index].state == EntryState::kDelayed);
+  DT_CHECK(core_.table[index].timer.none());
+  core_.table.SetState(index, EntryState::kTaken);
 }
 
 void DeliveryStates::TakeOut(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   switch (entry.state) {
     case EntryState::kReady:
-      table_->Unlink(&entry.subscription->ready, index);
-      table_->SetState(index, EntryState::kTaken);
+      core_.table.Unlink(&entry.subscription->ready, index);
+      core_.table.SetState(index, EntryState::kTaken);
       break;
     case EntryState::kInFlight:
-      leases_->End(index);
+      core_.leases.End(index);
       break;
     case EntryState::kDelayed:
-      timers_->Cancel(index);
-      table_->SetState(index, EntryState::kTaken);
+      core_.timers.Cancel(index);
+      core_.table.SetState(index, EntryState::kTaken);
       break;
     case EntryState::kBlocked:
       entry.subscription->order.RemoveWaiting(std::exchange(entry.order, 0), index);
-      table_->SetState(index, EntryState::kTaken);
+      core_.table.SetState(index, EntryState::kTaken);
       break;
     case EntryState::kForgetting:
-      table_->SetState(index, EntryState::kTaken);
+      core_.table.SetState(index, EntryState::kTaken);
       break;
     case EntryState::kTaken:
       break;
@@ -121,33 +113,33 @@ void DeliveryStates::TakeOut(EntryIndex index) {
 }
 
 void DeliveryStates::UnlockOrder(EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   if (entry.order == 0) return;
   Subscription* const subscription = entry.subscription;
   const EntryIndex next = subscription->order.Release(std::exchange(entry.order, 0), index);
-  if (next == kNoEntry) return turns_->ReadBack(subscription);
-  DT_CHECK((*table_)[next].state == EntryState::kBlocked);
-  DT_CHECK((*table_)[next].subscription == subscription);
-  DT_CHECK_NE((*table_)[next].order, 0u);
+  if (next == kNoEntry) return core_.turns.ReadBack(subscription);
+  DT_CHECK(core_.table[next].state == EntryState::kBlocked);
+  DT_CHECK(core_.table[next].subscription == subscription);
+  DT_CHECK_NE(core_.table[next].order, 0u);
   // The blocked entry is older than the ready ones.
-  table_->SetState(next, EntryState::kReady);
-  table_->PushFront(&subscription->ready, next);
-  turns_->Serve(subscription);
+  core_.table.SetState(next, EntryState::kReady);
+  core_.table.PushFront(&subscription->ready, next);
+  core_.turns.Serve(subscription);
 }
 
 void DeliveryStates::Remove(EntryIndex index) {
-  DT_CHECK(MayFollow((*table_)[index].state, EntryState::kFree));
-  Subscription* const subscription = (*table_)[index].subscription;
+  DT_CHECK(MayFollow(core_.table[index].state, EntryState::kFree));
+  Subscription* const subscription = core_.table[index].subscription;
   UnlockOrder(index);
   Unpin(index);
-  table_->Remove(index);
-  scheduler_->NoteProgress();
-  turns_->ReadBack(subscription);
+  core_.table.Remove(index);
+  core_.scheduler.NoteProgress();
+  core_.turns.ReadBack(subscription);
 }
 
 void DeliveryStates::CheckInvariants() const {
   size_t timers = 0;
-  table_->ForEach([&](EntryIndex index, const PendingDelivery& entry) {
+  core_.table.ForEach([&](EntryIndex index, const PendingDelivery& entry) {
     const OrderingKeyLocks& order = entry.subscription->order;
     const bool timed = entry.state == EntryState::kInFlight || entry.state == EntryState::kDelayed;
     DT_CHECK_EQ(!entry.timer.none(), timed);
@@ -172,7 +164,7 @@ void DeliveryStates::CheckInvariants() const {
     }
     DT_CHECK(entry.pinned || entry.spilled || entry.state == EntryState::kEnding);
   });
-  DT_CHECK_LE(timers, timers_->size());
+  DT_CHECK_LE(timers, core_.timers.size());
 }
 
 }  // namespace duetime::delivery

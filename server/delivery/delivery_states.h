@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/leases.h"
 #include "server/delivery/pace/turns.h"
@@ -22,7 +22,7 @@ namespace duetime::delivery {
 // thread.
 class DeliveryStates {
  public:
-  explicit DeliveryStates(const DeliveryParts& parts);
+  explicit DeliveryStates(const Core& core);
 
   // Holds the low watermark back until the entry is listed in the backlog or removed. REQUIRES: the
   // entry does not hold it yet.
@@ -62,12 +62,7 @@ class DeliveryStates {
   // Passes the ordering key to the next entry, which becomes the first ready one.
   void UnlockOrder(EntryIndex index);
 
-  scheduler::Scheduler* const scheduler_;
-  PendingDeliveries* const table_;
-  const MemoryShare* const memory_;
-  DeliveryTimers* const timers_;
-  Leases* const leases_;
-  Turns* const turns_;
+  const Core& core_;
 };
 
 }  // namespace duetime::delivery

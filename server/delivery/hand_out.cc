@@ -37,28 +37,18 @@ uint64_t BytesOf(const protocol::DeliveryFrame& frame) {
 
 }  // namespace
 
-HandOut::HandOut(const DeliveryParts& parts)
-    : shard_(parts.shard.shard),
-      frame_messages_max_(parts.shard.limits->frame_messages_max),
-      frame_bytes_max_(parts.shard.limits->frame_bytes_max),
-      store_(parts.shard.store),
-      effects_(parts.shard.effects),
-      stats_(parts.shard.stats),
-      table_(parts.table),
-      turns_(parts.turns),
-      streams_(parts.streams),
-      leases_(parts.leases),
-      states_(parts.states),
-      backlog_(parts.backlog),
-      pacing_(parts.pacing),
-      ends_(parts.ends),
-      dead_letters_(parts.dead_letters),
-      retention_(parts.retention),
-      expiry_(parts.expiry) {
+HandOut::HandOut(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
+                 Retention* retention, Expiry* expiry)
+    : core_(core),
+      frame_messages_max_(core.limits.frame_messages_max),
+      frame_bytes_max_(core.limits.frame_bytes_max),
+      pacing_(pacing),
+      ends_(ends),
+      dead_letters_(dead_letters),
+      retention_(retention),
+      expiry_(expiry) {
   DT_CHECK_GT(frame_messages_max_, 0u);
   DT_CHECK_GT(frame_bytes_max_, 0u);
-  DT_CHECK(AllSet(store_, effects_, stats_, table_, turns_, streams_));
-  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, ends_, dead_letters_, retention_, expiry_));
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
@@ -67,13 +57,14 @@ absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 4);
   // Turns are smaller when more subscriptions wait, so that none waits for large frames of all
   // others.
-  const size_t turn = std::max(budget / std::max<size_t>(turns_->to_serve(), 1), kTurnMin);
-  for (size_t done = 0; done < budget && dead_letters_->has_budget() && turns_->to_serve() > 0;) {
+  const size_t turn = std::max(budget / std::max<size_t>(core_.turns.to_serve(), 1), kTurnMin);
+  for (size_t done = 0;
+       done < budget && dead_letters_->has_budget() && core_.turns.to_serve() > 0;) {
     const size_t left = std::max(budget - done, kTurnMin);
-    absl::Status status = Serve(now, turns_->NextToServe(), std::min(turn, left), &done);
+    absl::Status status = Serve(now, core_.turns.NextToServe(), std::min(turn, left), &done);
     if (!status.ok()) return status;
   }
-  if (turns_->to_serve() > 0) *more = true;
+  if (core_.turns.to_serve() > 0) *more = true;
   return absl::OkStatus();
 }
 
@@ -86,8 +77,8 @@ absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t tu
   DT_CHECK(stream->available);
   DT_CHECK(stream->subscription == subscription);
   if (!Turns::CanServe(*subscription)) return absl::OkStatus();
-  if (!streams_->HasRoom(stream)) {
-    turns_->Serve(subscription);
+  if (!core_.streams.HasRoom(stream)) {
+    core_.turns.Serve(subscription);
     return absl::OkStatus();
   }
   TakeReady(now, stream, turn, &taken_);
@@ -100,8 +91,8 @@ absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t tu
   if (!taken_.entries.empty()) {
     if (absl::Status status = SendFrame(now, stream, taken_.entries); !status.ok()) return status;
   }
-  turns_->Serve(subscription);
-  turns_->ReadBack(subscription);
+  core_.turns.Serve(subscription);
+  core_.turns.ReadBack(subscription);
   return absl::OkStatus();
 }
 
@@ -116,24 +107,24 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
   const size_t share = (subscription->ready.count + sharers - 1) / sharers;
   const size_t limit = std::min({frame_messages_max_, share, turn});
   while (taken->entries.size() + taken->early < limit && taken->bytes < frame_bytes_max_) {
-    const PendingDelivery& entry = (*table_)[subscription->ready.head];
+    const PendingDelivery& entry = core_.table[subscription->ready.head];
     if (entry.due_ms > now.wall_ms) {
       // The clock was set back since the message was due (P2). In the backlog it waits for its
       // time, and it holds up neither memory nor the messages behind it.
-      backlog_->WaitUntilDue(states_->TakeReady(subscription));
+      core_.backlog.WaitUntilDue(core_.states.TakeReady(subscription));
       ++taken->early;
       continue;
     }
     const bool alone = entry.suspect && stream->reports_begun;
     if (alone && !taken->entries.empty()) return;  // the next turn takes it
-    if (!streams_->TakeCredit(stream, entry.bytes, alone)) return;
+    if (!core_.streams.TakeCredit(stream, entry.bytes, alone)) return;
     if (!Pacing::Take(now, entry.due_ms, subscription)) {
       pacing_->Wait(now, entry.due_ms, subscription);
-      streams_->UntakeCredit(stream, 1, entry.bytes);
+      core_.streams.UntakeCredit(stream, 1, entry.bytes);
       return;
     }
     taken->bytes += entry.bytes;
-    taken->entries.push_back(states_->TakeReady(subscription));
+    taken->entries.push_back(core_.states.TakeReady(subscription));
     if (alone) return;
   }
 }
@@ -142,10 +133,11 @@ absl::Status HandOut::ReadRecords(const std::vector<EntryIndex>& entries,
                                   std::vector<std::optional<std::string>>* records) {
   order_.clear();
   keys_.clear();
-  for (size_t i = 0; i < entries.size(); ++i) order_.emplace_back((*table_)[entries[i]].key(), i);
+  for (size_t i = 0; i < entries.size(); ++i) order_.emplace_back(core_.table[entries[i]].key(), i);
   std::sort(order_.begin(), order_.end());  // nearly sorted: only retries are out of order
   for (const auto& [key, position] : order_) keys_.push_back(key);
-  if (absl::Status status = store_->MultiGet(shard_, keys_, &values_); !status.ok()) return status;
+  if (absl::Status status = core_.store.MultiGet(core_.shard, keys_, &values_); !status.ok())
+    return status;
   DT_CHECK_EQ(values_.size(), keys_.size());
   records->clear();
   records->resize(values_.size());
@@ -155,23 +147,23 @@ absl::Status HandOut::ReadRecords(const std::vector<EntryIndex>& entries,
 
 absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
                                 const std::vector<EntryIndex>& entries) {
-  if (absl::Status status = ReadRecords(entries, &records_); !status.ok()) return status;
-  DT_CHECK_EQ(records_.size(), entries.size());
+  if (absl::Status status = ReadRecords(entries, &read_); !status.ok()) return status;
+  DT_CHECK_EQ(read_.size(), entries.size());
   protocol::DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
   frame.deliveries.reserve(entries.size());
   int64_t held_back = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     const EntryIndex index = entries[i];
-    const uint32_t size = (*table_)[index].bytes;
-    if (!records_[i].has_value()) {
+    const uint32_t size = core_.table[index].bytes;
+    if (!read_[i].has_value()) {
       // A stale offer: the message was cancelled, settled or moved before.
-      backlog_->Unlist(index);
-      states_->Remove(index);
+      core_.backlog.Unlist(index);
+      core_.states.Remove(index);
     } else {
-      table_->Learn(index, *records_[i]);
-      if (Decide(now, index, *records_[i]) == Verdict::kLease) {
-        Lease(now, stream, index, *std::move(records_[i]), &frame);
+      core_.table.Learn(index, *read_[i]);
+      if (Decide(now, index, *read_[i]) == Verdict::kLease) {
+        Lease(now, stream, index, *std::move(read_[i]), &frame);
         continue;
       }
     }
@@ -183,11 +175,11 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
     const uint64_t unsent = BytesOf(frame);
     stream->credit->AddUnsent(unsent);
     frame.charge = protocol::Charge(stream->budget, unsent);
-    effects_->frames.push_back(std::move(frame));
+    core_.effects.frames.push_back(std::move(frame));
   }
   if (held_back == 0) return absl::OkStatus();
   Pacing::GiveBack(static_cast<size_t>(held_back), stream->subscription);
-  streams_->UntakeCredit(stream, held_back, bytes);
+  core_.streams.UntakeCredit(stream, held_back, bytes);
   return absl::OkStatus();
 }
 
@@ -219,7 +211,7 @@ HandOut::Verdict HandOut::Judge(base::Now now, const PendingDelivery& entry,
 
 bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
                        const std::optional<MessageRecord>& head) {
-  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  DT_CHECK(core_.table[index].state == EntryState::kTaken);
   // Without a head, a record has neither a lifetime nor an ordering key, or is damaged.
   DT_CHECK(head.has_value() || verdict < Verdict::kExpired);
   switch (verdict) {
@@ -240,18 +232,18 @@ bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
 }
 
 bool HandOut::WaitForOrder(EntryIndex index, uint64_t ordering_key) {
-  const auto turn = states_->LockOrder(index, ordering_key);
-  if (turn == OrderingKeyLocks::Turn::kNoRoom) backlog_->AddToRest(index, ordering_key);
+  const auto turn = core_.states.LockOrder(index, ordering_key);
+  if (turn == OrderingKeyLocks::Turn::kNoRoom) core_.backlog.AddToRest(index, ordering_key);
   return turn != OrderingKeyLocks::Turn::kHolds;
 }
 
 HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_view record) {
   const std::optional<MessageRecord> head =
       StoreReader::HeadOf(record, MessageFlags::kExpires | MessageFlags::kOrdered);
-  Verdict verdict = Judge(now, (*table_)[index], head, Verdict::kTooOld);
+  Verdict verdict = Judge(now, core_.table[index], head, Verdict::kTooOld);
   while (verdict != Verdict::kLease && !CarryOut(now, index, verdict, head)) {
     const auto next = static_cast<Verdict>(static_cast<uint8_t>(verdict) + 1);
-    verdict = Judge(now, (*table_)[index], head, next);
+    verdict = Judge(now, core_.table[index], head, next);
   }
   return verdict;
 }
@@ -260,8 +252,8 @@ HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_v
 
 void HandOut::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
                     protocol::DeliveryFrame* frame) {
-  const protocol::LeaseToken token = leases_->Begin(now, stream, index);
-  const PendingDelivery& entry = (*table_)[index];
+  const protocol::LeaseToken token = core_.leases.Begin(now, stream, index);
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK_GT(entry.attempts, 0u);
   CountDelivery(now, entry);
   frame->deliveries.push_back({.id = entry.id,
@@ -275,15 +267,15 @@ void HandOut::Lease(base::Now now, Stream* stream, EntryIndex index, std::string
 
 void HandOut::CountDelivery(base::Now now, const PendingDelivery& entry) {
   ++entry.subscription->delivered;
-  ++stats_->delivered;
+  ++core_.stats.delivered;
   if (entry.attempts > 1) {
-    ++stats_->redelivered;
+    ++core_.stats.redelivered;
   } else if (entry.deliver_ms != 0 && entry.deliver_ms <= now.wall_ms) {
     const uint64_t late_ms = now.wall_ms - entry.deliver_ms;
     const auto bound = std::lower_bound(protocol::kLatenessBoundsMs.begin(),
                                         protocol::kLatenessBoundsMs.end(), late_ms);
-    ++stats_->lateness[static_cast<size_t>(bound - protocol::kLatenessBoundsMs.begin())];
-    stats_->lateness_sum_ms += late_ms;
+    ++core_.stats.lateness[static_cast<size_t>(bound - protocol::kLatenessBoundsMs.begin())];
+    core_.stats.lateness_sum_ms += late_ms;
   }
 }
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 
@@ -30,7 +30,8 @@ namespace duetime::delivery {
 // Cost: one MultiGet for each frame. Thread safety: confined to the engine thread.
 class HandOut {
  public:
-  explicit HandOut(const DeliveryParts& parts);
+  HandOut(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
+          Retention* retention, Expiry* expiry);
 
   // Hands out about `budget` messages, counting bytes as well. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
@@ -84,18 +85,9 @@ class HandOut {
              protocol::DeliveryFrame* frame);
   void CountDelivery(base::Now now, const PendingDelivery& entry);
 
-  const uint16_t shard_;
+  const Core& core_;
   const size_t frame_messages_max_;
   const size_t frame_bytes_max_;
-  storage::MessageStore* const store_;
-  protocol::Effects* const effects_;
-  protocol::ShardStats* const stats_;
-  PendingDeliveries* const table_;
-  Turns* const turns_;
-  Streams* const streams_;
-  Leases* const leases_;
-  DeliveryStates* const states_;
-  Backlog* const backlog_;
   Pacing* const pacing_;
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
@@ -107,7 +99,7 @@ class HandOut {
   std::vector<std::pair<storage::MessageKey, size_t>> order_;
   std::vector<storage::MessageKey> keys_;
   std::vector<std::optional<std::string>> values_;
-  std::vector<std::optional<std::string>> records_;
+  std::vector<std::optional<std::string>> read_;
 };
 
 }  // namespace duetime::delivery

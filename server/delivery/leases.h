@@ -10,7 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/sip_hash.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/streams.h"
 
@@ -25,7 +25,7 @@ namespace duetime::delivery {
 // Cost: O(1). Thread safety: confined to the engine thread.
 class Leases {
  public:
-  explicit Leases(const DeliveryParts& parts);
+  explicit Leases(const Core& core);
 
   // Leases the entry to the stream, and returns the token. REQUIRES: the entry is taken.
   protocol::LeaseToken Begin(base::Now now, Stream* stream, EntryIndex index);
@@ -46,12 +46,8 @@ class Leases {
   // A token that no lease has.
   protocol::LeaseToken NewToken();
 
-  const uint16_t shard_;
+  const Core& core_;
   const base::SipKey key_;
-  const scheduler::Scheduler* const scheduler_;
-  PendingDeliveries* const table_;
-  DeliveryTimers* const timers_;
-  Streams* const streams_;
   absl::flat_hash_map<protocol::LeaseToken, EntryIndex> leases_;
   uint64_t tokens_made_ = 0;
 };

@@ -21,41 +21,24 @@ using storage::MessageKey;
 using storage::MessageRef;
 using storage::Progress;
 
-Offers::Offers(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
-      key_locks_(parts.shard.key_locks),
-      occurrences_(parts.shard.occurrences),
-      stats_(parts.shard.stats),
-      scheduler_(parts.scheduler),
-      reader_(parts.reader),
-      table_(parts.table),
-      memory_(parts.memory),
-      subscriptions_(parts.subscriptions),
-      turns_(parts.turns),
-      states_(parts.states),
-      backlog_(parts.backlog),
-      status_(parts.status),
-      ends_(parts.ends),
-      retries_(parts.retries) {
-  DT_CHECK(AllSet(writes_, key_locks_, occurrences_, stats_, scheduler_, reader_, table_));
-  DT_CHECK(AllSet(memory_, subscriptions_, turns_, states_, backlog_, status_, ends_, retries_));
-}
+Offers::Offers(const Core& core, MessageStatus* status, MessageEnds* ends, Retries* retries)
+    : core_(core), status_(status), ends_(ends), retries_(retries) {}
 
 void Offers::OnDue(base::Now now, const MessageRef& message) {
-  DT_CHECK_LE(message.key.due_ms, scheduler_->claim_ms());
+  DT_CHECK_LE(message.key.due_ms, core_.scheduler.claim_ms());
   // A command is ending or moving the message. If the message lives on, it is offered again.
-  if (key_locks_->Locked(message.key.id)) return;
-  const Topic& topic = *subscriptions_->TopicOf(message.topic);
-  const bool repeats = scheduler_->MayRepeat(message.key);
+  if (core_.key_locks.Locked(message.key.id)) return;
+  const Topic& topic = *core_.subscriptions.TopicOf(message.topic);
+  const bool repeats = core_.scheduler.MayRepeat(message.key);
   ProgressRows rows;
   if (MayHaveRows(topic, repeats)) {
-    auto read = reader_->Progress(message.key);
+    auto read = core_.reader.Progress(message.key);
     if (!read.ok()) return OfferInNextRun(message, read.status());
     rows = *std::move(read);
   }
   takers_.clear();
   const Known known = FindTakers(message, topic, rows, repeats, &takers_);
-  if (!reader_->ok()) return;
+  if (!core_.reader.ok()) return;
   // The uncommitted settlement does not end the message, because another subscription was to
   // receive it. If that subscription is gone now, no settlement will end the message.
   if (takers_.empty() && ends_->OnlySettling(message.key)) return OfferAfterCommit(message);
@@ -63,7 +46,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   // The next occurrence of a recurrence is made when this one is due, even if no subscription wants
   // this one.
   if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known.known &&
-      !occurrences_->OnOccurrenceDue(now, message)) {
+      !core_.occurrences->OnOccurrenceDue(now, message)) {
     return;
   }
   if (!known.wanted) {
@@ -77,11 +60,11 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   // message among those that it keeps, so the store must confirm that the message exists.
   if (std::any_of(takers_.begin(), takers_.end(),
                   [](const Taker& taker) { return taker.subscription->bounded(); })) {
-    const auto record = reader_->Record(message.key);
+    const auto record = core_.reader.Record(message.key);
     // A damaged message is offered: HandOut and server/api deal with it.
-    if (!reader_->ok() || (record.ok() && !record->has_value())) return;
+    if (!core_.reader.ok() || (record.ok() && !record->has_value())) return;
   }
-  ++stats_->fired;
+  ++core_.stats.fired;
   for (const Taker& taker : takers_) {
     Offer(now, message, taker, rows.Find(taker.subscription->state.id));
   }
@@ -90,19 +73,19 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
 void Offers::OfferAfterCommit(const MessageRef& message) {
   DT_CHECK(ends_->OnlySettling(message.key));
   // The hold keeps the low watermark below the message, so that a recovery also offers it again.
-  scheduler_->low_watermark()->Pin(message.key.due_ms);
-  writes_->Then([this, message](base::Now then, bool accepted) {
+  core_.scheduler.low_watermark()->Pin(message.key.due_ms);
+  core_.writes.Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;
     // If the clock was set back meanwhile, HandOut waits for the message's time.
     OnDue(then, message);
-    scheduler_->low_watermark()->Release(message.key.due_ms);
-    scheduler_->NoteProgress();
+    core_.scheduler.low_watermark()->Release(message.key.due_ms);
+    core_.scheduler.NoteProgress();
   });
 }
 
 void Offers::OfferInNextRun(const MessageRef& message, const absl::Status& unread) {
   // Nobody releases this hold.
-  if (storage::IsDamage(unread)) scheduler_->low_watermark()->Pin(message.key.due_ms);
+  if (storage::IsDamage(unread)) core_.scheduler.low_watermark()->Pin(message.key.due_ms);
 }
 
 bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {
@@ -122,7 +105,7 @@ Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
     const Progress* const row = rows.Find(subscription->state.id);
     if (row != nullptr && row->state == Progress::State::kSettled) continue;
     known.wanted = true;
-    const EntryIndex index = table_->Find(message.key.id, subscription);
+    const EntryIndex index = core_.table.Find(message.key.id, subscription);
     const Listed listed =
         index == kNoEntry ? IsListed(message, *subscription, row, repeats) : Listed::kYes;
     if (listed != Listed::kYes) {
@@ -144,7 +127,7 @@ Listed Offers::IsListed(const MessageRef& message, const Subscription& subscript
   // must not count it twice.
   const bool ask_disk = subscription.bounded() || subscription.forgot_delivered || repeats ||
                         subscription.backlog.parked().has_value() || subscription.order.rests() > 0;
-  return ask_disk ? backlog_->ListedAt(message.key, subscription) : Listed::kNo;
+  return ask_disk ? core_.backlog.ListedAt(message.key, subscription) : Listed::kNo;
 }
 
 void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
@@ -152,15 +135,15 @@ void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
   Subscription* const subscription = taker.subscription;
   DT_CHECK(subscription->Covers(message.key.id));
   DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
-  if (!memory_->FitsNew(*subscription)) {
-    return backlog_->ListNew(message, subscription, row, taker.uncertain);
+  if (!core_.memory.FitsNew(*subscription)) {
+    return core_.backlog.ListNew(message, subscription, row, taker.uncertain);
   }
-  const EntryIndex index = table_->Insert(message.key, subscription);
-  PendingDelivery& entry = (*table_)[index];
+  const EntryIndex index = core_.table.Insert(message.key, subscription);
+  PendingDelivery& entry = core_.table[index];
   entry.bytes = message.bytes;
-  entry.maybe_delivered = taker.uncertain || scheduler_->MaybeDelivered(message.key);
+  entry.maybe_delivered = taker.uncertain || core_.scheduler.MaybeDelivered(message.key);
   entry.fire_ms = now.wall_ms;
-  states_->Pin(index);
+  core_.states.Pin(index);
   if (row != nullptr) {
     entry.attempts = row->attempts;
     entry.half_failures = row->half_failures();
@@ -168,46 +151,47 @@ void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
     entry.progress = true;
     if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row);
   }
-  states_->MakeReady(index);
+  core_.states.MakeReady(index);
 }
 
 void Offers::OfferAgain(EntryIndex index, const MessageRef& message, const Progress* row) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   if (entry.due_ms == message.key.due_ms || entry.seen || entry.state == EntryState::kEnding) {
     return;
   }
   // The message was moved, so one of its two places is stale. The store shows which one.
-  const auto record = reader_->Record(message.key);
+  const auto record = core_.reader.Record(message.key);
   if (!record.ok()) return OfferInNextRun(message, record.status());
   if (!record->has_value()) return;
   if (entry.state == EntryState::kForgetting) {
-    return backlog_->ListNew(message, entry.subscription, nullptr);
+    return core_.backlog.ListNew(message, entry.subscription, nullptr);
   }
   MoveEntry(index, message, row);
 }
 
 void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progress* row) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.id == message.key.id);
   DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
   DT_CHECK(!entry.seen);
   Subscription* const subscription = entry.subscription;
-  const Listed listed =
-      subscription->backlog.any() ? backlog_->ListedAt(message.key, *subscription) : Listed::kNo;
+  const Listed listed = subscription->backlog.any()
+                            ? core_.backlog.ListedAt(message.key, *subscription)
+                            : Listed::kNo;
   if (listed == Listed::kYes) {
     // BacklogReader brings the message back from there. It claims the listing first: an entry at
     // this place without a claim would be delivered again after a crash, as if for the first time.
     ends_->DropStale(index);
-    backlog_->FallBehind(subscription, message.key);
-    return turns_->ReadBack(subscription);
+    core_.backlog.FallBehind(subscription, message.key);
+    return core_.turns.ReadBack(subscription);
   }
   if (subscription->spills_in_flight > 0) {
     // The message may be about to be listed there, which would be just as bad.
     ends_->DropStale(index);
-    return backlog_->ListNew(message, subscription, row, listed == Listed::kUnknown);
+    return core_.backlog.ListNew(message, subscription, row, listed == Listed::kUnknown);
   }
-  states_->Unpin(index);
-  backlog_->Unlist(index);
+  core_.states.Unpin(index);
+  core_.backlog.Unlist(index);
   entry.due_ms = entry.listed_ms = message.key.due_ms;
   entry.bytes = message.bytes;
   if (const auto past = status_->PastOf(message.key, subscription, row); past.ok()) {
@@ -219,36 +203,36 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   if (listed == Listed::kUnknown) entry.maybe_delivered = true;
   entry.progress = entry.progress || row != nullptr;
   entry.spilled = subscription->backlog.behind();  // a listing may be damaged, or in flight
-  states_->Pin(index);
+  core_.states.Pin(index);
 }
 
 void Offers::EndUnwanted(base::Now now, const MessageRef& message, bool settled) {
   const MessageKey& key = message.key;
   if (ends_->AnyEnding(key.id)) return;
-  const auto record = reader_->Record(key);
+  const auto record = core_.reader.Record(key);
   if (!record.ok()) return OfferInNextRun(message, record.status());
   storage::MessageRecord decoded;
   // The offer is stale, or the record is damaged. A damaged message is left alone.
   if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded).ok()) return;
-  const Topic& topic = *subscriptions_->TopicOf(decoded.header.topic);
+  const Topic& topic = *core_.subscriptions.TopicOf(decoded.header.topic);
   const auto status = status_->StatusOf(now, key, topic, nullptr);
   if (!status.ok()) return OfferInNextRun(message, status.status());
   const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
   if (absl::Status end = ends_->BeginEnd(now, {.key = key,
                                                .record = &decoded,
                                                .bytes = static_cast<uint32_t>((*record)->size()),
-                                               .attempts = status->attempts,
+                                               .status = &*status,
                                                .how = how,
                                                .durability = storage::Durability::kBuffered});
       !end.ok()) {
-    return reader_->Fail(end);
+    return core_.reader.Fail(end);
   }
-  if (!settled) ++stats_->dropped;
+  if (!settled) ++core_.stats.dropped;
   const scheduler::KeyLocks::Name name(key.id);
-  key_locks_->Acquire(name);
-  writes_->Then([this, key, name](base::Now then, bool ok) {
+  core_.key_locks.Acquire(name);
+  core_.writes.Then([this, key, name](base::Now then, bool ok) {
     if (ok) ends_->FinishAll(key);
-    key_locks_->Release(then, name, ok);
+    core_.key_locks.Release(then, name, ok);
   });
 }
 

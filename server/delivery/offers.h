@@ -10,9 +10,10 @@
 
 #include "server/base/clock.h"
 #include "server/delivery/backlog/backlog.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions/subscription.h"
+#include "server/scheduler/due_sink.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
@@ -27,12 +28,12 @@ namespace duetime::delivery {
 // place. If an uncommitted settlement leaves the message pending, the offer is repeated after the
 // commit. If damage hides what an offer needs, the next run repeats the offer. Thread safety:
 // confined to the engine thread.
-class Offers {
+class Offers : public scheduler::DueSink {
  public:
-  explicit Offers(const DeliveryParts& parts);
+  Offers(const Core& core, MessageStatus* status, MessageEnds* ends, Retries* retries);
 
   // REQUIRES: the message is due and claimed.
-  void OnDue(base::Now now, const storage::MessageRef& message);
+  void OnDue(base::Now now, const storage::MessageRef& message) override;
 
  private:
   // The state of a message among its subscriptions.
@@ -73,18 +74,7 @@ class Offers {
                  const storage::Progress* row);
   void EndUnwanted(base::Now now, const storage::MessageRef& message, bool settled);
 
-  scheduler::PendingWrites* const writes_;
-  scheduler::KeyLocks* const key_locks_;
-  OccurrenceSink* const occurrences_;
-  protocol::ShardStats* const stats_;
-  scheduler::Scheduler* const scheduler_;
-  StoreReader* const reader_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Subscriptions* const subscriptions_;
-  Turns* const turns_;
-  DeliveryStates* const states_;
-  Backlog* const backlog_;
+  const Core& core_;
   MessageStatus* const status_;
   MessageEnds* const ends_;
   Retries* const retries_;

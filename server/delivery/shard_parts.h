@@ -14,7 +14,6 @@
 
 namespace duetime::delivery {
 
-class OccurrenceSink;
 class TopicNames;
 
 // The objects that the parts of a shard share. All objects outlive the parts, except `limits`,
@@ -26,7 +25,6 @@ struct ShardParts {
   scheduler::PendingWrites* writes = nullptr;
   scheduler::MessageWriter* writer = nullptr;
   scheduler::KeyLocks* key_locks = nullptr;
-  OccurrenceSink* occurrences = nullptr;
   protocol::Effects* effects = nullptr;
   protocol::ShardStats* stats = nullptr;
   TopicNames* names = nullptr;

@@ -11,10 +11,8 @@ namespace duetime::delivery {
 
 using protocol::StreamId;
 
-Streams::Streams(const DeliveryParts& parts)
-    : shard_(parts.shard.shard), effects_(parts.shard.effects), turns_(parts.turns) {
-  DT_CHECK(AllSet(effects_, turns_));
-  DT_CHECK_LT(shard_, protocol::kShardCountMax);  // the credit marks shards in one word
+Streams::Streams(const Core& core) : core_(core) {
+  DT_CHECK_LT(core_.shard, protocol::kShardCountMax);  // the credit marks shards in one word
 }
 
 void Streams::Attach(const protocol::AttachCommand& command, Subscription* subscription) {
@@ -97,8 +95,12 @@ void Streams::MakeAvailable(Stream* stream) {
     stream->available = true;
     stream->subscription->available.push_back(stream);
   }
-  turns_->Serve(stream->subscription);
-  turns_->ReadBack(stream->subscription);
+  core_.turns.Serve(stream->subscription);
+  core_.turns.ReadBack(stream->subscription);
+}
+
+void Streams::TryAgain(StreamId id) {
+  if (Stream* const stream = Find(id); stream != nullptr) MakeAvailable(stream);
 }
 
 void Streams::MakeUnavailable(Stream* stream) {
@@ -113,21 +115,22 @@ void Streams::MakeUnavailable(Stream* stream) {
 bool Streams::TakeCredit(Stream* stream, uint32_t bytes, bool alone) {
   DT_CHECK(stream->attached);
   protocol::StreamCredit& credit = *stream->credit;
-  if (alone ? credit.TakeAlone(shard_, bytes) : credit.Take(shard_, bytes)) return true;
+  if (alone ? credit.TakeAlone(core_.shard, bytes) : credit.Take(core_.shard, bytes)) return true;
   MakeUnavailable(stream);
   return false;
 }
 
 bool Streams::HasRoom(Stream* stream) {
   DT_CHECK(stream->attached);
-  if (!stream->credit->HasRoom(shard_)) {
+  if (!stream->credit->HasRoom(core_.shard)) {
     MakeUnavailable(stream);
     return false;
   }
   absl::Status status = protocol::Admit(stream->budget);
   if (status.ok()) return true;
   MakeUnavailable(stream);
-  effects_->frames.push_back({.stream = stream->id, .deliveries = {}, .status = std::move(status)});
+  core_.effects.frames.push_back(
+      {.stream = stream->id, .deliveries = {}, .status = std::move(status)});
   return false;
 }
 
@@ -143,8 +146,8 @@ void Streams::UntakeCredit(Stream* stream, int64_t messages, int64_t bytes) {
 }
 
 void Streams::Wake(Stream* stream, uint64_t shards) {
-  const uint64_t self = uint64_t{1} << shard_;
-  if ((shards & ~self) != 0) effects_->wakes.push_back({stream->id, shards & ~self});
+  const uint64_t self = uint64_t{1} << core_.shard;
+  if ((shards & ~self) != 0) core_.effects.wakes.push_back({stream->id, shards & ~self});
   if ((shards & self) != 0) MakeAvailable(stream);
 }
 

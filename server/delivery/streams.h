@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/pace/turns.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/commands.h"
@@ -26,7 +26,7 @@ namespace duetime::delivery {
 // to the engine thread; the credit is shared with other shards (StreamCredit).
 class Streams {
  public:
-  explicit Streams(const DeliveryParts& parts);
+  explicit Streams(const Core& core);
 
   // REQUIRES: the stream is not attached.
   void Attach(const protocol::AttachCommand& command, Subscription* subscription);
@@ -44,6 +44,8 @@ class Streams {
 
   // The stream may have credit, so it is tried again.
   void MakeAvailable(Stream* stream);
+  // The same for a stream that may be gone.
+  void TryAgain(protocol::StreamId id);
   // Takes the credit for one message; `alone`: for a message that needs the stream for itself.
   // Without credit returns false, and the stream is not available any more.
   bool TakeCredit(Stream* stream, uint32_t bytes, bool alone);
@@ -70,9 +72,7 @@ class Streams {
   // Tries the stream again on these shards.
   void Wake(Stream* stream, uint64_t shards);
 
-  const uint16_t shard_;
-  protocol::Effects* const effects_;
-  Turns* const turns_;
+  const Core& core_;
   absl::flat_hash_map<protocol::StreamId, std::unique_ptr<Stream>> streams_;
   std::deque<protocol::StreamId> closing_;
 };

@@ -18,22 +18,15 @@ using storage::MessageId;
 using storage::MessageRef;
 using storage::TopicId;
 
-BulkChanges::BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                         MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
-                         MessageChanges* changes)
-    : names_(parts.names),
-      writes_(parts.writes),
-      writer_(parts.writer),
-      scheduler_(scheduler),
-      finder_(finder),
-      locks_(locks),
-      index_(index),
-      changes_(changes) {}
+BulkChanges::BulkChanges(const delivery::Core& core, MessageFinder* finder, MessageLocks* locks,
+                         KeyIndex* index, MessageChanges* changes)
+    : core_(core), finder_(finder), locks_(locks), index_(index), changes_(changes) {}
 
 absl::StatusOr<bool> BulkChanges::FindPending(base::Now now, const MessageId& id,
                                               FoundMessage* found) {
   absl::Status status = finder_->Find(now, id, found);
-  if (storage::IsDamage(status)) return false;
+  // One message only: damage of the store itself is STORAGE_FAILED.
+  if (absl::IsDataLoss(status)) return false;
   if (!status.ok()) return status;
   if (found->kind != FoundMessage::Kind::kPending) return false;
   status = finder_->Examine(now, found);
@@ -74,7 +67,7 @@ std::string BulkChanges::OriginName(const storage::MessageRecord& letter) const 
   // The number that the topic had may belong to another topic by now.
   if (!origin.topic_name.empty()) return std::string(origin.topic_name);
   // Older programs wrote no name for a subscription without one.
-  return names_->NameOfOrigin(origin.origin_topic, origin.id, letter.header.topic);
+  return core_.names.NameOfOrigin(origin.origin_topic, origin.id, letter.header.topic);
 }
 
 absl::StatusOr<bool> BulkChanges::KeyInFlight(base::Now now, TopicId topic, absl::string_view key) {
@@ -97,7 +90,7 @@ absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, TopicId topic,
   *entry = *holder;
   FoundMessage found;
   absl::Status status = finder_->Find(now, entry->id, &found);
-  if (storage::IsDamage(status)) return false;
+  if (absl::IsDataLoss(status)) return false;
   if (!status.ok()) return status;
   // The entry has the content of its own message only.
   if (entry->id != origin.id) entry->content = {};
@@ -113,18 +106,18 @@ absl::StatusOr<BulkChanges::Redriven> BulkChanges::Redrive(base::Now now, const 
   }
   const storage::DeadLetterOrigin& origin = *found.record.dead_letter;
   const std::string topic_name = OriginName(found.record);
-  const TopicId topic = names_->Find(topic_name);
+  const TopicId topic = core_.names.Find(topic_name);
   if (topic == TopicId{}) return Redriven::kNo;
   const absl::StatusOr<bool> waits = KeyInFlight(now, topic, origin.key);
   if (!waits.ok()) return waits.status();
   if (*waits) return Redriven::kLater;
-  const protocol::TopicQuota* const quota = writer_->QuotaOf(topic);
+  const protocol::TopicQuota* const quota = core_.writer.QuotaOf(topic);
   if (quota != nullptr && !quota->HasRoom()) return Redriven::kNo;
   // From here on, nothing but a failed read keeps the message from its topic.
-  const delivery::TopicNames::UsedTopic used = names_->Use(topic_name);
+  const delivery::TopicNames::UsedTopic used = core_.names.Use(topic_name);
   if (used.topic != topic) return Redriven::kNo;
   // The catalog's command with the first id may come later. The ids of the topic must not be below.
-  scheduler_->SkipIdsBefore(used.first_id);
+  core_.scheduler.SkipIdsBefore(used.first_id);
   index_->SetFirstId(topic, used.first_id);
   storage::IndexEntry entry;
   const absl::StatusOr<bool> keep_key = KeyIsFree(now, topic, origin, &entry);
@@ -134,14 +127,15 @@ absl::StatusOr<BulkChanges::Redriven> BulkChanges::Redrive(base::Now now, const 
   storage::MessageHeader header;
   DT_CHECK(storage::DecodeMessageHeader(*again, &header).ok());
   DT_CHECK(header.topic == topic);
-  const MessageRef to = {.key = scheduler_->NewKey(now, id.slot(), now.wall_ms, /*spread_ms=*/0),
-                         .topic = topic,
-                         .bytes = static_cast<uint32_t>(again->size()),
-                         .flags = header.flags};
+  const MessageRef to = {
+      .key = core_.scheduler.NewKey(now, id.slot(), now.wall_ms, /*spread_ms=*/0),
+      .topic = topic,
+      .bytes = static_cast<uint32_t>(again->size()),
+      .flags = header.flags};
   absl::Status status = changes_->End(now, found, EndState::kCancelled,
                                       /*redelivery_stopped=*/!found.delivery.untouched());
   if (!status.ok()) return status;
-  scheduler_->Put(now, to, *std::move(again));
+  core_.scheduler.Put(now, to, *std::move(again));
   std::vector<MessageLocks::Name> locked;
   if (*keep_key) {
     // If the key leads nowhere or to a later message, the content of the origin is not known any
@@ -149,8 +143,8 @@ absl::StatusOr<BulkChanges::Redriven> BulkChanges::Redrive(base::Now now, const 
     index_->PutKey(to.topic, origin.key, {.id = to.key.id, .content = entry.content});
     locks_->LockCreated(to.key.id, to.topic, origin.key, &locked);
   }
-  writes_->Then([this, to, locked = std::move(locked)](base::Now then, bool ok) {
-    if (ok) scheduler_->OnPut(to);
+  core_.writes.Then([this, to, locked = std::move(locked)](base::Now then, bool ok) {
+    if (ok) core_.scheduler.OnPut(to);
     for (const MessageLocks::Name& name : locked) locks_->Unlock(then, name, ok);
   });
   return Redriven::kYes;

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/messages/key_index.h"
 #include "server/messages/message_changes.h"
 #include "server/messages/message_finder.h"
@@ -27,8 +27,8 @@ namespace duetime::messages {
 class BulkChanges {
  public:
   // REQUIRES: all pointers outlive it.
-  BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-              MessageFinder* finder, MessageLocks* locks, KeyIndex* index, MessageChanges* changes);
+  BulkChanges(const delivery::Core& core, MessageFinder* finder, MessageLocks* locks,
+              KeyIndex* index, MessageChanges* changes);
 
   // Finds and examines the message. False if it is not pending or is damaged.
   absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
@@ -65,10 +65,7 @@ class BulkChanges {
                                  const storage::DeadLetterOrigin& origin,
                                  storage::IndexEntry* entry);
 
-  delivery::TopicNames* const names_;
-  scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
-  scheduler::Scheduler* const scheduler_;
+  const delivery::Core& core_;
   MessageFinder* const finder_;
   MessageLocks* const locks_;
   KeyIndex* const index_;

@@ -10,7 +10,7 @@
 
 #include "server/base/error.h"
 #include "server/delivery/minute_range.h"
-#include "server/protocol/commands.h"
+#include "server/protocol/reply_to.h"
 #include "storage/time_units.h"
 
 namespace duetime::messages {
@@ -72,16 +72,10 @@ bool Selects(const protocol::Operation& operation, const MessageId& id,
 
 }  // namespace
 
-BulkRunner::BulkRunner(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
-                       BulkChanges* changes, const MessageLocks* locks)
-    : shard_(parts.shard),
-      operations_max_(parts.limits->operations_max),
-      repeats_ms_(parts.limits->request_retention_ms),
-      store_(parts.store),
-      writes_(parts.writes),
-      writer_(parts.writer),
-      effects_(parts.effects),
-      scheduler_(scheduler),
+BulkRunner::BulkRunner(const delivery::Core& core, BulkChanges* changes, const MessageLocks* locks)
+    : core_(core),
+      operations_max_(core.limits.operations_max),
+      repeats_ms_(core.limits.request_retention_ms),
       changes_(changes),
       locks_(locks) {}
 
@@ -89,8 +83,8 @@ absl::Status BulkRunner::Recover(base::Now now) {
   std::string after;
   for (;;) {
     std::vector<storage::ObjectRef> objects;
-    if (absl::Status status =
-            store_->ScanObjects(ObjectKind::kOperation, shard_, after, kRecoverPage, &objects);
+    if (absl::Status status = core_.store.ScanObjects(ObjectKind::kOperation, core_.shard, after,
+                                                      kRecoverPage, &objects);
         !status.ok()) {
       return status;
     }
@@ -117,7 +111,7 @@ void BulkRunner::Forget(base::Now now) {
       forget_ms_ = std::min(forget_ms_, operation.end_ms + kKeepMs);
       return false;
     }
-    writer_->RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
+    core_.writer.RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
     return true;
   });
 }
@@ -130,21 +124,21 @@ bool BulkRunner::ForgetOldest(base::Now now, bool check_only) {
   for (auto it = operations_.begin(); it != operations_.end(); ++it) {
     const protocol::Operation& operation = it->second;
     // Only shard 0 is told when all places have an operation.
-    const bool starting = operation.starting && shard_ == 0;
+    const bool starting = operation.starting && core_.shard == 0;
     const bool ended = operation.state != protocol::OperationState::kRunning && !starting;
     if (!ended || operation.end_ms + repeats_ms_ > now.wall_ms) continue;
     if (oldest == operations_.end() || started(operation) < started(oldest->second)) oldest = it;
   }
   if (oldest == operations_.end()) return false;
   if (check_only) return true;
-  writer_->RemoveObject(ObjectKind::kOperation, oldest->first, Durability::kBuffered);
+  core_.writer.RemoveObject(ObjectKind::kOperation, oldest->first, Durability::kBuffered);
   operations_.erase(oldest);
   return true;
 }
 
 void BulkRunner::Save(const protocol::Operation& operation) {
-  writer_->PutObject(ObjectKind::kOperation, operation.name, protocol::EncodeOperation(operation),
-                     Durability::kSynced);
+  core_.writer.PutObject(ObjectKind::kOperation, operation.name,
+                         protocol::EncodeOperation(operation), Durability::kSynced);
 }
 
 void BulkRunner::End(base::Now now, protocol::OperationState state,
@@ -159,18 +153,8 @@ void BulkRunner::End(base::Now now, protocol::OperationState state,
   Save(*operation);
 }
 
-void BulkRunner::Refuse(const protocol::OperationCommand& command) {
-  protocol::OperationReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
-}
-
 void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command) {
-  protocol::OperationReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
+  protocol::OperationReply reply = protocol::ReplyTo(command);
   if (command.spec.has_value()) {
     reply.status = Start(now, command, &reply.operation);
   } else if (const auto it = operations_.find(command.name); it == operations_.end()) {
@@ -183,10 +167,7 @@ void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command
     }
     reply.operation = operation;
   }
-  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-    if (!ok) reply.status = base::StorageFailedError();
-    effects_->replies.push_back(std::move(reply));
-  });
+  core_.AnswerAfterCommit(std::move(reply));
 }
 
 absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& command,
@@ -222,7 +203,7 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   // The next operation starts at least 2 ms later. So a change by this one, at create_ms + 1,
   // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
-  operation.start = scheduler_->NextId();
+  operation.start = core_.scheduler.NextId();
   operation.starting = command.starting;
   operation.first_ms = command.first_ms != 0 ? command.first_ms : operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
@@ -253,7 +234,7 @@ absl::Status BulkRunner::Step(base::Now now) {
   if (absl::Status status = RunPage(now, &it->second); !status.ok()) return status;
   // The next page waits for the commit of this one.
   page_under_way_ = true;
-  writes_->Then([this](base::Now, bool) { page_under_way_ = false; });
+  core_.writes.Then([this](base::Now, bool) { page_under_way_ = false; });
   return absl::OkStatus();
 }
 
@@ -265,7 +246,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
       std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
   std::optional<storage::KeyRange> range;
   if (absl::Status status =
-          delivery::NextMinute(store_, shard_, operation->spec.topic, operation->cursor,
+          delivery::NextMinute(&core_.store, core_.shard, operation->spec.topic, operation->cursor,
                                std::min(last_ms, MessageId::kDueMax), &range);
       !status.ok()) {
     return status;
@@ -276,7 +257,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
   }
   storage::Page<MessageHeadRef> page;
   if (absl::Status status =
-          store_->ScanHeads(shard_, operation->spec.topic, *range, kPage, kScanMax, &page);
+          core_.store.ScanHeads(core_.shard, operation->spec.topic, *range, kPage, kScanMax, &page);
       !status.ok()) {
     return status;
   }

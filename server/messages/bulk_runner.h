@@ -32,14 +32,12 @@ namespace duetime::messages {
 class BulkRunner {
  public:
   // REQUIRES: all pointers outlive it.
-  BulkRunner(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
-             BulkChanges* changes, const MessageLocks* locks);
+  BulkRunner(const delivery::Core& core, BulkChanges* changes, const MessageLocks* locks);
 
   // Reads the operations. Cost: O(operations), at most operations_max.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, const protocol::OperationCommand& command);
-  void Refuse(const protocol::OperationCommand& command);
 
   // Decides a page if an operation runs and no page is uncommitted.
   absl::Status Step(base::Now now);
@@ -64,14 +62,9 @@ class BulkRunner {
   // ends. False if there is none. `check_only`: removes nothing.
   bool ForgetOldest(base::Now now, bool check_only);
 
-  const uint16_t shard_;
+  const delivery::Core& core_;
   const size_t operations_max_;
   const uint64_t repeats_ms_;
-  storage::MessageStore* const store_;
-  scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
-  protocol::Effects* const effects_;
-  const scheduler::Scheduler* const scheduler_;
   BulkChanges* const changes_;
   const MessageLocks* const locks_;
 

@@ -10,12 +10,14 @@
 #include "server/base/error.h"
 #include "server/messages/message_states.h"
 #include "server/protocol/etag.h"
+#include "server/protocol/reply_to.h"
 
 namespace duetime::messages {
 
 using protocol::CancelCommand;
 using protocol::CancelReply;
 using protocol::Outcome;
+using protocol::ReplyTo;
 using protocol::RescheduleCommand;
 using protocol::RescheduleReply;
 using scheduler::Scheduler;
@@ -35,19 +37,6 @@ absl::Status EtagError(const FoundMessage& found) {
                           .metadata = {{"message_id", found.key.id.ToString()},
                                        {"etag", absl::StrCat(CurrentEtag(found))}},
                           .retry_after_ms = 0});
-}
-
-CancelReply ReplyTo(const CancelCommand& command) {
-  CancelReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
-  return reply;
-}
-
-RescheduleReply ReplyTo(const RescheduleCommand& command) {
-  RescheduleReply reply;
-  reply.tag = command.tag;
-  return reply;
 }
 
 // Sets the part of the answer that both calls take from the state of the message.
@@ -72,13 +61,9 @@ void FillOutcome(const FoundMessage& found, Reply* reply) {
 
 }  // namespace
 
-ChangeCommands::ChangeCommands(const delivery::ShardParts& parts, MessageFinder* finder,
+ChangeCommands::ChangeCommands(const delivery::Core& core, MessageFinder* finder,
                                MessageLocks* locks, MessageChanges* changes)
-    : writes_(parts.writes),
-      effects_(parts.effects),
-      finder_(finder),
-      locks_(locks),
-      changes_(changes) {}
+    : core_(core), finder_(finder), locks_(locks), changes_(changes) {}
 
 void ChangeCommands::Cancel(base::Now now, CancelCommand command) {
   Run(now, std::move(command), &ChangeCommands::DecideCancel);
@@ -95,7 +80,7 @@ void ChangeCommands::Run(base::Now now, Command command,
   if (target.ok() && target->wait_for.has_value()) {
     locks_->Wait(*target->wait_for,
                  [this, command = std::move(command), decide](base::Now later, bool ok) mutable {
-                   if (!ok) return Refuse(command);
+                   if (!ok) return core_.Answer(ReplyTo(command, base::StorageFailedError()));
                    Run(later, std::move(command), decide);
                  });
     return;
@@ -105,13 +90,10 @@ void ChangeCommands::Run(base::Now now, Command command,
   reply.status = target.status();
   if (target.ok()) reply.id = target->id;
   if (!target.ok() || !(this->*decide)(now, command, &reply)) {
-    effects_->replies.push_back(std::move(reply));
-    return;
+    core_.Answer(std::move(reply));
+  } else {
+    core_.AnswerAfterCommit(std::move(reply));
   }
-  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-    if (!ok) reply.status = base::StorageFailedError();
-    effects_->replies.push_back(std::move(reply));
-  });
 }
 
 bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, CancelReply* reply) {
@@ -179,15 +161,5 @@ absl::Status ChangeCommands::ApplyReschedule(base::Now now, const RescheduleComm
   reply->head = std::string(head);
   return changes_->Move(now, found, std::move(revision));
 }
-
-template <typename Command>
-void ChangeCommands::Refuse(const Command& command) {
-  auto reply = ReplyTo(command);
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
-}
-
-template void ChangeCommands::Refuse(const CancelCommand& command);
-template void ChangeCommands::Refuse(const RescheduleCommand& command);
 
 }  // namespace duetime::messages

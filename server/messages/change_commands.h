@@ -4,7 +4,7 @@
 #pragma once
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/messages/message_changes.h"
 #include "server/messages/message_finder.h"
 #include "server/messages/message_locks.h"
@@ -23,15 +23,11 @@ namespace duetime::messages {
 class ChangeCommands {
  public:
   // REQUIRES: all pointers outlive it.
-  ChangeCommands(const delivery::ShardParts& parts, MessageFinder* finder, MessageLocks* locks,
+  ChangeCommands(const delivery::Core& core, MessageFinder* finder, MessageLocks* locks,
                  MessageChanges* changes);
 
   void Cancel(base::Now now, protocol::CancelCommand command);
   void Reschedule(base::Now now, protocol::RescheduleCommand command);
-
-  // Answers a CancelCommand or a RescheduleCommand for a shard that has failed.
-  template <typename Command>
-  void Refuse(const Command& command);
 
  private:
   // Calls `decide` when no change of the message is in flight. `decide` sets the answer for the
@@ -47,8 +43,7 @@ class ChangeCommands {
   absl::Status ApplyReschedule(base::Now now, const protocol::RescheduleCommand& command,
                                const FoundMessage& found, protocol::RescheduleReply* reply);
 
-  scheduler::PendingWrites* const writes_;
-  protocol::Effects* const effects_;
+  const delivery::Core& core_;
   MessageFinder* const finder_;
   MessageLocks* const locks_;
   MessageChanges* const changes_;

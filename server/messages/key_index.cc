@@ -15,12 +15,8 @@ using storage::IndexKind;
 using storage::MessageId;
 using storage::TopicId;
 
-KeyIndex::KeyIndex(const delivery::ShardParts& parts)
-    : shard_(parts.shard),
-      request_retention_ms_(parts.limits->request_retention_ms),
-      store_(parts.store),
-      writer_(parts.writer),
-      key_locks_(parts.key_locks) {}
+KeyIndex::KeyIndex(const delivery::Core& core)
+    : core_(core), request_retention_ms_(core.limits.request_retention_ms) {}
 
 std::string KeyIndex::RequestName(const protocol::ScheduleOptions& options) {
   DT_CHECK(!options.request_id.empty());
@@ -49,8 +45,8 @@ absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKin
                                           absl::string_view name) const {
   DT_CHECK(!name.empty());
   // An uncommitted entry is not in the store yet.
-  DT_CHECK(!key_locks_->Locked(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
-  auto entry = store_->GetIndex(shard_, topic, kind, name);
+  DT_CHECK(!core_.key_locks.Locked(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
+  auto entry = core_.store.GetIndex(core_.shard, topic, kind, name);
   if (!entry.ok()) return entry.status();
   if (!entry->has_value()) return IndexEntry{};
   const uint64_t expire_ms = (*entry)->expire_ms;
@@ -62,7 +58,7 @@ absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKin
 void KeyIndex::PutKey(TopicId topic, absl::string_view key, const IndexEntry& entry) {
   DT_CHECK(!key.empty());
   DT_CHECK(entry.id != MessageId{});
-  writer_->PutIndex(topic, IndexKind::kUserKey, std::string(key), entry, Durability::kSynced);
+  core_.writer.PutIndex(topic, IndexKind::kUserKey, std::string(key), entry, Durability::kSynced);
 }
 
 void KeyIndex::PutRequest(base::Now now, TopicId topic, const protocol::ScheduleOptions& options,
@@ -79,7 +75,8 @@ void KeyIndex::PutRequest(base::Now now, TopicId topic, const protocol::Schedule
   entry.accept_ms = answer.accept_ms;
   entry.old_deliver_ms = answer.old_deliver_ms;
   entry.previous = answer.previous_id.value_or(MessageId{});
-  writer_->PutIndex(topic, IndexKind::kRequest, RequestName(options), entry, Durability::kSynced);
+  core_.writer.PutIndex(topic, IndexKind::kRequest, RequestName(options), entry,
+                        Durability::kSynced);
 }
 
 }  // namespace duetime::messages

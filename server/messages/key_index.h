@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/protocol/commands.h"
 #include "storage/locator.h"
 
@@ -31,7 +31,7 @@ namespace duetime::messages {
 class KeyIndex {
  public:
   // REQUIRES: all pointers outlive it.
-  explicit KeyIndex(const delivery::ShardParts& parts);
+  explicit KeyIndex(const delivery::Core& core);
 
   // The name of the index entry of a request: its scope and its request id. Equal only for equal
   // scopes and ids. Documented in FORMAT.md. REQUIRES: the options have a request id.
@@ -58,11 +58,8 @@ class KeyIndex {
                   const protocol::AcceptedMessage& answer);
 
  private:
-  const uint16_t shard_;
+  const delivery::Core& core_;
   const uint64_t request_retention_ms_;
-  storage::MessageStore* const store_;
-  scheduler::MessageWriter* const writer_;
-  scheduler::KeyLocks* const key_locks_;
   // Of topics that took a number over. Clocks do not decide whether an entry is of the topic.
   absl::flat_hash_map<storage::TopicId, storage::MessageId> first_ids_;
 };

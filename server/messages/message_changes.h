@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/dispatcher.h"
+#include "server/delivery/core.h"
+#include "server/delivery/endings/message_ends.h"
 #include "server/delivery/occurrence_sink.h"
-#include "server/delivery/shard_parts.h"
 #include "server/messages/message_finder.h"
 #include "server/messages/message_locks.h"
 #include "server/scheduler/scheduler.h"
@@ -31,18 +31,18 @@ struct MessageRevision {
 
 // Ends and moves messages that MessageFinder has found and examined.
 //
-// Each change takes the message out of the dispatcher, adds its records to the open batch and locks
-// the message. A second move in the same batch only replaces the record of the first one. Until the
-// commit the message may become due or may be read back from the backlog; the lock keeps the
-// dispatcher from handing it out.
+// Each change takes the message from its subscriptions, adds its records to the open batch and
+// locks the message. A second move in the same batch only replaces the record of the first one.
+// Until the commit the message may become due or may be read back from the backlog; the lock keeps
+// it from being handed out.
 //
 // An error means that the store cannot be read. The shard then fails and never writes the open
 // batch. Thread safety: confined to the shard's engine thread.
 class MessageChanges {
  public:
   // REQUIRES: all pointers outlive it.
-  MessageChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                 delivery::Dispatcher* dispatcher, MessageFinder* finder, MessageLocks* locks);
+  MessageChanges(const delivery::Core& core, delivery::MessageEnds* ends, MessageFinder* finder,
+                 MessageLocks* locks);
 
   // Cancels the message. If it is an occurrence, its recurrence makes the next one in the same
   // batch. REQUIRES: `found` is examined; nothing locks the message.
@@ -64,12 +64,8 @@ class MessageChanges {
   void PutLocator(const storage::MessageKey& key);
   void FinishMove(base::Now now, const storage::MessageId& id, bool ok);
 
-  scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
-  protocol::ShardStats* const stats_;
-  delivery::OccurrenceSink* const occurrences_;
-  scheduler::Scheduler* const scheduler_;
-  delivery::Dispatcher* const dispatcher_;
+  const delivery::Core& core_;
+  delivery::MessageEnds* const ends_;
   MessageFinder* const finder_;
   MessageLocks* const locks_;
 };

@@ -37,23 +37,22 @@ absl::Status SetDeliverTime(uint64_t deliver_ms, bool moved, uint64_t ttl_ms, st
 
 }  // namespace
 
-MessageCreator::MessageCreator(const delivery::ShardParts& parts, Scheduler* scheduler,
-                               const MinuteLimits* minute_limits)
-    : writer_(parts.writer), scheduler_(scheduler), minute_limits_(minute_limits) {}
+MessageCreator::MessageCreator(const delivery::Core& core, const MinuteLimits* minute_limits)
+    : core_(core), minute_limits_(minute_limits) {}
 
 absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
                                     protocol::AcceptedMessage* answer,
                                     std::vector<MessageRef>* created) {
   DT_CHECK(!message->record.empty());
   DT_CHECK(answer->status.ok());
-  if (const protocol::TopicQuota* const quota = writer_->QuotaOf(message->topic);
+  if (const protocol::TopicQuota* const quota = core_.writer.QuotaOf(message->topic);
       quota != nullptr && !quota->HasRoom()) {
     return TopicFullError(quota->max.load());
   }
   const uint64_t spread_ms = message->options != nullptr ? message->options->spread_ms : 0;
   const bool validate_only = message->options != nullptr && message->options->validate_only;
   // The spread depends on the id, and the message gets the next id.
-  const MessageId next = scheduler_->NextId();
+  const MessageId next = core_.scheduler.NextId();
   const uint64_t point_ms = Scheduler::SpreadPoint(next.epoch(), next.sequence(), spread_ms);
   const uint64_t asked_ms = message->deliver_ms + point_ms;
   MinuteLimits::Request request = {.deliver_ms = asked_ms, .present_ms = 0};
@@ -79,14 +78,14 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
     if (!status.ok()) return status;
   }
   const MessageRef ref = {
-      .key = scheduler_->NewKey(now, message->slot, message->deliver_ms + moved_ms, spread_ms),
+      .key = core_.scheduler.NewKey(now, message->slot, message->deliver_ms + moved_ms, spread_ms),
       .topic = message->topic,
       .bytes = static_cast<uint32_t>(message->record.size()),
       .flags = message->flags};
   DT_CHECK_GE(ref.key.due_ms, answer->deliver_ms);
   answer->id = ref.key.id;
   created->push_back(ref);
-  scheduler_->Put(now, ref, std::move(message->record));
+  core_.scheduler.Put(now, ref, std::move(message->record));
   return absl::OkStatus();
 }
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/messages/minute_limits.h"
 #include "server/protocol/commands.h"
 #include "server/scheduler/scheduler.h"
@@ -21,8 +21,7 @@ namespace duetime::messages {
 class MessageCreator {
  public:
   // REQUIRES: all pointers outlive it.
-  MessageCreator(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                 const MinuteLimits* minute_limits);
+  MessageCreator(const delivery::Core& core, const MinuteLimits* minute_limits);
 
   // Creates the message, sets `answer`, and adds the message to `created`, for Scheduler::OnPut
   // after the commit. With validate_only, only sets `answer`, without an id. Returns
@@ -38,8 +37,7 @@ class MessageCreator {
                              protocol::AcceptedMessage* answer) const;
 
  private:
-  const scheduler::MessageWriter* const writer_;
-  scheduler::Scheduler* const scheduler_;
+  const delivery::Core& core_;
   const MinuteLimits* const minute_limits_;
 };
 

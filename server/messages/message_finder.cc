@@ -6,6 +6,9 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/messages/message_states.h"
 #include "server/protocol/topic_scope.h"
 
@@ -17,16 +20,9 @@ using storage::IndexKind;
 using storage::MessageId;
 using storage::MessageKey;
 
-MessageFinder::MessageFinder(const delivery::ShardParts& parts,
-                             const scheduler::Scheduler* scheduler,
-                             delivery::Dispatcher* dispatcher, const MessageLocks* locks,
-                             const KeyIndex* index)
-    : shard_(parts.shard),
-      store_(parts.store),
-      scheduler_(scheduler),
-      dispatcher_(dispatcher),
-      locks_(locks),
-      index_(index) {}
+MessageFinder::MessageFinder(const delivery::Core& core, delivery::MessageStatus* status,
+                             const MessageLocks* locks, const KeyIndex* index)
+    : core_(core), status_(status), locks_(locks), index_(index) {}
 
 absl::Status MessageFinder::ReadFailed(const absl::Status& status) {
   DT_CHECK(!status.ok());
@@ -35,7 +31,7 @@ absl::Status MessageFinder::ReadFailed(const absl::Status& status) {
 
 absl::Status MessageFinder::StopShard(const absl::Status& status) {
   DT_CHECK(!status.ok());
-  dispatcher_->NoteReadError(status);
+  core_.reader.Fail(status);
   return base::StorageFailedError();
 }
 
@@ -69,30 +65,30 @@ absl::StatusOr<ResolvedTarget> MessageFinder::Resolve(base::Now now,
 
 absl::Status MessageFinder::ReadAt(const MessageKey& key, FoundMessage* found) {
   DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
-  auto record = store_->Get(shard_, key);
+  auto record = core_.store.Get(core_.shard, key);
   if (!record.ok()) return ReadFailed(record.status());
   if (!record->has_value()) return absl::OkStatus();
   found->kind = FoundMessage::Kind::kPending;
   found->key = key;
   found->bytes = *std::move(*record);
-  return absl::OkStatus();
+  return storage::DecodeMessageHeader(found->bytes, &found->record.header);
 }
 
 absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessage* found) {
   DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
   DT_CHECK(!locks_->ChangeInFlight(id));
   // The id is empty, or no shard has given it yet.
-  if (id == MessageId{} || id.epoch() > scheduler_->epoch()) return absl::OkStatus();
-  if (const delivery::EntryIndex index = dispatcher_->Find(id); index != delivery::kNoEntry) {
+  if (id == MessageId{} || id.epoch() > core_.scheduler.epoch()) return absl::OkStatus();
+  if (const delivery::EntryIndex index = core_.table.Find(id); index != delivery::kNoEntry) {
     // The entry may be stale: the message was moved from its place, or has ended.
-    absl::Status status = ReadAt(dispatcher_->entry(index).key(), found);
+    absl::Status status = ReadAt(core_.table[index].key(), found);
     if (!status.ok() || found->kind == FoundMessage::Kind::kPending) return status;
   }
   if (absl::Status status = ReadAt({.due_ms = id.due_ms(), .id = id}, found); !status.ok()) {
     return status;
   }
   if (found->kind == FoundMessage::Kind::kPending) return absl::OkStatus();
-  auto locator = store_->GetLocator(shard_, id);
+  auto locator = core_.store.GetLocator(core_.shard, id);
   if (!locator.ok()) return ReadFailed(locator.status());
   if (!locator->has_value()) return absl::OkStatus();
   std::optional<storage::Tombstone>& tombstone = (*locator)->tombstone;
@@ -108,15 +104,10 @@ absl::Status MessageFinder::FindFor(base::Now now, const protocol::Target& targe
                                     const MessageId& id, FoundMessage* found) {
   absl::Status status = Find(now, id, found);
   if (!status.ok() || target.scope == nullptr) return status;
-  storage::MessageHeader header;
-  header.topic = found->tombstone.topic;
-  if (found->kind == FoundMessage::Kind::kPending) {
-    status = storage::DecodeMessageHeader(found->bytes, &header);
-    if (!status.ok()) return ReadFailed(status);
-  }
-  if (found->kind == FoundMessage::Kind::kUnknown || target.scope->Covers(header.topic)) {
-    return absl::OkStatus();
-  }
+  if (found->kind == FoundMessage::Kind::kUnknown) return absl::OkStatus();
+  const bool ended = found->kind == FoundMessage::Kind::kEnded;
+  const storage::TopicId topic = ended ? found->tombstone.topic : found->record.header.topic;
+  if (target.scope->Covers(topic)) return absl::OkStatus();
   found->kind = FoundMessage::Kind::kUnknown;
   found->tombstone = {};
   return absl::OkStatus();
@@ -128,22 +119,19 @@ void MessageFinder::FindMoved(const MessageLocks::Move& move, FoundMessage* foun
   found->uncommitted = true;
   found->key = move.to.key;
   found->bytes = std::string(locks_->RecordOf(move));
+  DT_CHECK(storage::DecodeMessageHeader(found->bytes, &found->record.header).ok());
 }
 
 absl::Status MessageFinder::DeliveryStatusOf(base::Now now, const FoundMessage& found,
                                              DeliveryStatus* delivery,
                                              std::vector<protocol::SubscriptionStatus>* list) {
   DT_CHECK(found.kind == FoundMessage::Kind::kPending);
-  storage::MessageHeader header;
-  if (absl::Status status = storage::DecodeMessageHeader(found.bytes, &header); !status.ok()) {
-    return status;
-  }
+  const storage::MessageHeader& header = found.record.header;
   const bool due = header.deliver_ms <= now.wall_ms;
-  if (absl::Status status = dispatcher_->DeliveryStatusOf(now, found.key, header.topic, delivery,
-                                                          due ? list : nullptr);
-      !status.ok()) {
-    return ReadFailed(status);
-  }
+  auto read = status_->StatusOf(now, found.key, *core_.subscriptions.TopicOf(header.topic),
+                                due ? list : nullptr);
+  if (!read.ok()) return ReadFailed(read.status());
+  *delivery = *std::move(read);
   delivery->state =
       delivery->in_flight ? protocol::MessageState::kInFlight : StateAt(header.deliver_ms, now);
   return absl::OkStatus();

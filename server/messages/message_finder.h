@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/dispatcher.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
+#include "server/delivery/endings/message_status.h"
 #include "server/messages/key_index.h"
 #include "server/messages/message_locks.h"
 #include "server/protocol/commands.h"
@@ -37,10 +37,10 @@ struct FoundMessage {
   storage::Tombstone tombstone;
   // With kPending: the message is as the open batch leaves it, and not as it is in the store.
   bool uncommitted = false;
-  // With kPending: its place, and the bytes of its record.
+  // With kPending: its place, the bytes of its record, and the decoded header in `record`.
   storage::MessageKey key;
   std::string bytes;
-  // With kPending, after Examine: the decoded record, whose views point into `bytes`, and the
+  // With kPending, after Examine: the whole decoded record, whose views point into `bytes`, and the
   // delivery status.
   storage::MessageRecord record;
   delivery::DeliveryStatus delivery;
@@ -66,8 +66,8 @@ struct ResolvedTarget {
 class MessageFinder {
  public:
   // REQUIRES: all pointers outlive it.
-  MessageFinder(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
-                delivery::Dispatcher* dispatcher, const MessageLocks* locks, const KeyIndex* index);
+  MessageFinder(const delivery::Core& core, delivery::MessageStatus* status,
+                const MessageLocks* locks, const KeyIndex* index);
 
   // Resolves a target to an id, or to the name that its command must wait for. OVERLOADED if
   // waiting_max commands wait already.
@@ -77,8 +77,8 @@ class MessageFinder {
   absl::StatusOr<storage::IndexEntry> FindName(base::Now now, storage::TopicId topic,
                                                storage::IndexKind kind, absl::string_view name);
 
-  // Sets kind; with kEnded also tombstone, with kPending also key and bytes. REQUIRES: `found` is
-  // new; no change of the message is in flight.
+  // Sets kind; with kEnded also tombstone, with kPending also key, bytes and the header. DATA_LOSS
+  // if the record is damaged. REQUIRES: `found` is new; no change of the message is in flight.
   absl::Status Find(base::Now now, const storage::MessageId& id, FoundMessage* found);
 
   // As Find, for a client's command: a message outside of the target's scope is unknown. REQUIRES:
@@ -86,16 +86,15 @@ class MessageFinder {
   absl::Status FindFor(base::Now now, const protocol::Target& target, const storage::MessageId& id,
                        FoundMessage* found);
 
-  // Sets kind, key and bytes to what the move leaves. REQUIRES: `found` is new; the move is of the
-  // open batch.
+  // Sets kind, key, bytes and the header to what the move leaves. REQUIRES: `found` is new; the
+  // move is of the open batch.
   void FindMoved(const MessageLocks::Move& move, FoundMessage* found) const;
 
   // Sets record and delivery. DATA_LOSS if the record is damaged. REQUIRES: the message is pending.
   absl::Status Examine(base::Now now, FoundMessage* found);
 
-  // The delivery status alone, without decoding the record. `list`, if not null, gets one entry for
-  // each subscription of a message that is due. DATA_LOSS if the record is damaged. REQUIRES: the
-  // message is pending.
+  // The delivery status alone. `list`, if not null, gets one entry for each subscription of a
+  // message that is due. REQUIRES: the message is pending.
   absl::Status DeliveryStatusOf(base::Now now, const FoundMessage& found,
                                 delivery::DeliveryStatus* delivery,
                                 std::vector<protocol::SubscriptionStatus>* list);
@@ -112,10 +111,8 @@ class MessageFinder {
   // Reads the message at `key`. Leaves `found` as it is if there is none.
   absl::Status ReadAt(const storage::MessageKey& key, FoundMessage* found);
 
-  const uint16_t shard_;
-  storage::MessageStore* const store_;
-  const scheduler::Scheduler* const scheduler_;
-  delivery::Dispatcher* const dispatcher_;
+  const delivery::Core& core_;
+  delivery::MessageStatus* const status_;
   const MessageLocks* const locks_;
   const KeyIndex* const index_;
 };

@@ -21,14 +21,9 @@ bool HasRoom(const MessageLocks::Move& move) {
 
 }  // namespace
 
-MessageLocks::MessageLocks(const delivery::ShardParts& parts,
-                           const delivery::Dispatcher* dispatcher)
-    : waiting_max_(parts.limits->waiting_max),
-      key_locks_(parts.key_locks),
-      writes_(parts.writes),
-      dispatcher_(dispatcher) {
+MessageLocks::MessageLocks(const delivery::Core& core, const delivery::MessageEnds* ends)
+    : core_(core), ends_(ends), waiting_max_(core.limits.waiting_max) {
   DT_CHECK_GT(waiting_max_, 0u);
-  DT_CHECK(key_locks_ != nullptr);
 }
 
 MessageLocks::Name MessageLocks::KeyName(TopicId topic, absl::string_view key) {
@@ -42,7 +37,7 @@ MessageLocks::Name MessageLocks::RequestName(TopicId topic, absl::string_view na
 }
 
 bool MessageLocks::ChangeInFlight(const MessageId& id) const {
-  return key_locks_->Locked(id) || dispatcher_->AnyEnding(id);
+  return core_.key_locks.Locked(id) || ends_->AnyEnding(id);
 }
 
 absl::Status MessageLocks::CheckRoom() const {
@@ -51,16 +46,16 @@ absl::Status MessageLocks::CheckRoom() const {
 }
 
 void MessageLocks::Wait(const Name& name, Waiter waiter, Kind kind) {
-  if (key_locks_->Locked(name)) {
-    key_locks_->Wait(name, std::move(waiter), kind);
+  if (core_.key_locks.Locked(name)) {
+    core_.key_locks.Wait(name, std::move(waiter), kind);
     return;
   }
   // A settlement is ending this message. Its batch commits before or with the open one, or has just
   // been committed and its continuations are running. So the settlement is over when the
   // continuations of the open batch run.
-  DT_CHECK(dispatcher_->AnyEnding(MessageId{.high = name.high, .low = name.low}));
+  DT_CHECK(ends_->AnyEnding(MessageId{.high = name.high, .low = name.low}));
   ++for_settlements_;
-  writes_->Then([this, waiter = std::move(waiter)](base::Now now, bool ok) mutable {
+  core_.writes.Then([this, waiter = std::move(waiter)](base::Now now, bool ok) mutable {
     --for_settlements_;
     waiter(now, ok);
   });
@@ -68,8 +63,8 @@ void MessageLocks::Wait(const Name& name, Waiter waiter, Kind kind) {
 
 void MessageLocks::Unlock(base::Now now, const Name& name, bool ok) {
   DT_CHECK(!moves_.contains(name));
-  key_locks_->Release(now, name, ok,
-                      [&] { return InOpenBatch(name) && HasRoom(moves_.find(name)->second); });
+  core_.key_locks.Release(now, name, ok,
+                          [&] { return InOpenBatch(name) && HasRoom(moves_.find(name)->second); });
 }
 
 void MessageLocks::LockCreated(const storage::MessageId& id, storage::TopicId topic,
@@ -81,7 +76,7 @@ void MessageLocks::LockCreated(const storage::MessageId& id, storage::TopicId to
 }
 
 void MessageLocks::LockMoved(const MessageId& id, const Move& move) {
-  DT_CHECK(move.batch == writes_->open_sequence());
+  DT_CHECK(move.batch == core_.writes.open_sequence());
   const Name name(id);
   Lock(name);
   DT_CHECK(moves_.try_emplace(name, move).second);
@@ -97,13 +92,13 @@ MessageLocks::Move MessageLocks::EndMove(const MessageId& id) {
 
 bool MessageLocks::InOpenBatch(const Name& name) const {
   const auto it = moves_.find(name);
-  return it != moves_.end() && it->second.batch == writes_->open_sequence();
+  return it != moves_.end() && it->second.batch == core_.writes.open_sequence();
 }
 
 MessageLocks::Move* MessageLocks::FindOpenMove(const MessageId& id) {
   const Name name(id);
   // A command that waits is not overtaken by one that comes later.
-  if (!InOpenBatch(name) || key_locks_->AnyWaits(name)) return nullptr;
+  if (!InOpenBatch(name) || core_.key_locks.AnyWaits(name)) return nullptr;
   return &moves_.find(name)->second;
 }
 
@@ -113,9 +108,9 @@ const MessageLocks::Move* MessageLocks::FindMoveToJoin(const MessageId& id) {
 }
 
 absl::string_view MessageLocks::RecordOf(const Move& move) const {
-  DT_CHECK(move.batch == writes_->open_sequence());
-  DT_CHECK_LT(move.position, writes_->open_records().size());
-  return writes_->open_records()[move.position].value;
+  DT_CHECK(move.batch == core_.writes.open_sequence());
+  DT_CHECK_LT(move.position, core_.writes.open_records().size());
+  return core_.writes.open_records()[move.position].value;
 }
 
 }  // namespace duetime::messages

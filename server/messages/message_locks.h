@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/dispatcher.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
+#include "server/delivery/endings/message_ends.h"
 #include "server/scheduler/key_locks.h"
 #include "storage/message_store.h"
 
@@ -24,7 +24,7 @@ namespace duetime::messages {
 // commands wait for the end of that change.
 //
 // A change is in flight from the decision until its batch is committed. Two things hold a message:
-// a lock in KeyLocks, which the commands of this room take, and a settlement that the dispatcher
+// a lock in KeyLocks, which the commands of this room take, and a settlement that delivery
 // has begun. A command that waits runs again after the commit, and then decides from the store.
 //
 // A Schedule may join a move of the open batch: it decides on what that move leaves, and changes
@@ -61,18 +61,18 @@ class MessageLocks {
   static constexpr uint64_t kBytesMax = 4 << 20;
 
   // REQUIRES: all pointers outlive it.
-  MessageLocks(const delivery::ShardParts& parts, const delivery::Dispatcher* dispatcher);
+  MessageLocks(const delivery::Core& core, const delivery::MessageEnds* ends);
 
   static Name KeyName(storage::TopicId topic, absl::string_view key);
   // `name`: KeyIndex::RequestName.
   static Name RequestName(storage::TopicId topic, absl::string_view name);
 
-  bool Locked(const Name& name) const { return key_locks_->Locked(name); }
+  bool Locked(const Name& name) const { return core_.key_locks.Locked(name); }
   // True if a change of the message is in flight, its settlement included.
   bool ChangeInFlight(const storage::MessageId& id) const;
 
   // The commands that wait now.
-  size_t waiting() const { return key_locks_->waiting() + for_settlements_; }
+  size_t waiting() const { return core_.key_locks.waiting() + for_settlements_; }
   // OVERLOADED if waiting_max commands wait already.
   absl::Status CheckRoom() const;
   // Runs `waiter` when the change in flight is committed, with `ok` false if the shard has failed.
@@ -81,7 +81,7 @@ class MessageLocks {
   void Wait(const Name& name, Waiter waiter, Kind kind = Kind::kChange);
 
   // REQUIRES: not locked.
-  void Lock(const Name& name) { key_locks_->Acquire(name); }
+  void Lock(const Name& name) { core_.key_locks.Acquire(name); }
   // Runs the waiters of the name. REQUIRES: locked.
   void Unlock(base::Now now, const Name& name, bool ok);
 
@@ -106,10 +106,9 @@ class MessageLocks {
  private:
   bool InOpenBatch(const Name& name) const;
 
+  const delivery::Core& core_;
+  const delivery::MessageEnds* const ends_;
   const size_t waiting_max_;
-  scheduler::KeyLocks* const key_locks_;
-  scheduler::PendingWrites* const writes_;
-  const delivery::Dispatcher* const dispatcher_;
   // Commands that wait for a settlement. The others wait in `key_locks_`.
   size_t for_settlements_ = 0;
   // By the name of the message. Each has a lock.

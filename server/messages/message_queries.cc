@@ -9,7 +9,10 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/messages/message_states.h"
+#include "server/protocol/reply_to.h"
 
 namespace duetime::messages {
 
@@ -37,28 +40,21 @@ absl::Status MessageNotFoundError(const protocol::Target& target) {
 
 }  // namespace
 
-MessageQueries::MessageQueries(const delivery::ShardParts& parts,
-                               const scheduler::Scheduler* scheduler,
-                               delivery::Dispatcher* dispatcher, MessageFinder* finder,
-                               MessageLocks* locks)
-    : effects_(parts.effects),
-      scheduler_(scheduler),
-      dispatcher_(dispatcher),
-      finder_(finder),
-      locks_(locks) {}
+MessageQueries::MessageQueries(const delivery::Core& core, const delivery::MessageEnds* ends,
+                               MessageFinder* finder, MessageLocks* locks)
+    : core_(core), ends_(ends), finder_(finder), locks_(locks) {}
 
 void MessageQueries::Get(base::Now now, protocol::GetCommand command) {
   auto target = finder_->Resolve(now, command.target);
   if (target.ok() && target->wait_for.has_value()) {
     auto again = [this, command = std::move(command)](base::Now later, bool ok) mutable {
-      if (!ok) return Refuse(command);
+      if (!ok) return core_.Answer(protocol::ReplyTo(command, base::StorageFailedError()));
       Get(later, std::move(command));
     };
     locks_->Wait(*target->wait_for, std::move(again), MessageLocks::Kind::kRead);
     return;
   }
-  GetReply reply;
-  reply.tag = command.tag;
+  GetReply reply = protocol::ReplyTo(command);
   // Right before the read, so that a command that waited is checked again.
   reply.status = target.ok() ? protocol::Admit(command.budget) : target.status();
   if (reply.status.ok()) {
@@ -68,7 +64,7 @@ void MessageQueries::Get(base::Now now, protocol::GetCommand command) {
     if (reply.status.ok()) FillReply(now, command.target, &found, &reply);
     reply.charge = protocol::Charge(command.budget, reply.record.size());
   }
-  effects_->replies.push_back(std::move(reply));
+  core_.Answer(std::move(reply));
 }
 
 void MessageQueries::FillReply(base::Now now, const protocol::Target& target, FoundMessage* found,
@@ -102,35 +98,33 @@ void MessageQueries::FillTimeline(const FoundMessage& found, GetReply* reply) {
   DT_CHECK(found.kind == FoundMessage::Kind::kPending);
   protocol::Timeline& timeline = reply->timeline;
   timeline.due_ms = found.key.due_ms;
-  timeline.loaded = scheduler_->Loaded(found.key);
-  timeline.claimed = found.key.due_ms <= scheduler_->claim_ms();
-  storage::MessageHeader header;
-  if (!storage::DecodeMessageHeader(found.bytes, &header).ok()) return;
+  timeline.loaded = core_.scheduler.Loaded(found.key);
+  timeline.claimed = found.key.due_ms <= core_.scheduler.claim_ms();
   bool behind = false;
   for (const delivery::Subscription* const subscription :
-       dispatcher_->topic(header.topic).subscriptions) {
+       core_.subscriptions.TopicOf(found.record.header.topic)->subscriptions) {
     timeline.subscribers += static_cast<uint32_t>(subscription->streams);
     behind = behind || subscription->backlog.any();
   }
   for (const protocol::SubscriptionStatus& status : reply->subscriptions) {
     timeline.lease_end_ms = std::max(timeline.lease_end_ms, status.lease_end_ms);
   }
-  const delivery::EntryIndex index = dispatcher_->FindAt(found.key);
+  const delivery::EntryIndex index = core_.table.FindAt(found.key);
   if (index == delivery::kNoEntry) {
-    timeline.in_backlog = behind && found.key.due_ms <= scheduler_->reached_ms();
+    timeline.in_backlog = behind && found.key.due_ms <= core_.scheduler.reached_ms();
     return;
   }
-  timeline.fire_ms = dispatcher_->entry(index).fire_ms;
-  timeline.dispatch_ms = dispatcher_->entry(index).dispatch_ms;
+  timeline.fire_ms = core_.table[index].fire_ms;
+  timeline.dispatch_ms = core_.table[index].dispatch_ms;
 }
 
 protocol::InspectedMessage MessageQueries::StateOfKey(base::Now now, const MessageKey& key) const {
   protocol::InspectedMessage message;
-  if (dispatcher_->MessageEnding(key)) return message;
+  if (ends_->MessageEnding(key)) return message;
   message.state = StateAt(key.due_ms, now);
-  for (delivery::EntryIndex i = dispatcher_->Find(key.id); i != delivery::kNoEntry;
-       i = dispatcher_->entry(i).sibling) {
-    const delivery::PendingDelivery& entry = dispatcher_->entry(i);
+  for (delivery::EntryIndex i = core_.table.Find(key.id); i != delivery::kNoEntry;
+       i = core_.table[i].sibling) {
+    const delivery::PendingDelivery& entry = core_.table[i];
     if (entry.due_ms != key.due_ms) continue;
     message.attempts = std::max(message.attempts, entry.attempts);
     if (entry.state == delivery::EntryState::kInFlight) {
@@ -141,28 +135,11 @@ protocol::InspectedMessage MessageQueries::StateOfKey(base::Now now, const Messa
 }
 
 void MessageQueries::Inspect(base::Now now, const protocol::InspectCommand& command) {
-  protocol::InspectReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
+  protocol::InspectReply reply = protocol::ReplyTo(command);
   reply.messages.reserve(command.keys.size());
   for (const MessageKey& key : command.keys) reply.messages.push_back(StateOfKey(now, key));
   DT_CHECK_EQ(reply.messages.size(), command.keys.size());
-  effects_->replies.push_back(std::move(reply));
-}
-
-void MessageQueries::Refuse(const protocol::GetCommand& command) {
-  GetReply reply;
-  reply.tag = command.tag;
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
-}
-
-void MessageQueries::Refuse(const protocol::InspectCommand& command) {
-  protocol::InspectReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
+  core_.Answer(std::move(reply));
 }
 
 }  // namespace duetime::messages

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/messages/message_finder.h"
 #include "server/messages/message_locks.h"
 #include "server/protocol/commands.h"
@@ -19,15 +19,11 @@ namespace duetime::messages {
 class MessageQueries {
  public:
   // REQUIRES: all pointers outlive it.
-  MessageQueries(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
-                 delivery::Dispatcher* dispatcher, MessageFinder* finder, MessageLocks* locks);
+  MessageQueries(const delivery::Core& core, const delivery::MessageEnds* ends,
+                 MessageFinder* finder, MessageLocks* locks);
 
   void Get(base::Now now, protocol::GetCommand command);
   void Inspect(base::Now now, const protocol::InspectCommand& command);
-
-  // Answers a command after the shard has failed.
-  void Refuse(const protocol::GetCommand& command);
-  void Refuse(const protocol::InspectCommand& command);
 
  private:
   void FillReply(base::Now now, const protocol::Target& target, FoundMessage* found,
@@ -36,9 +32,8 @@ class MessageQueries {
   void FillTimeline(const FoundMessage& found, protocol::GetReply* reply);
   protocol::InspectedMessage StateOfKey(base::Now now, const storage::MessageKey& key) const;
 
-  protocol::Effects* const effects_;
-  const scheduler::Scheduler* const scheduler_;
-  delivery::Dispatcher* const dispatcher_;
+  const delivery::Core& core_;
+  const delivery::MessageEnds* const ends_;
   MessageFinder* const finder_;
   MessageLocks* const locks_;
 };

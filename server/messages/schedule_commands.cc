@@ -35,18 +35,16 @@ bool IsOtherTime(uint64_t deliver_ms, const NewMessage& message) {
 
 }  // namespace
 
-ScheduleCommands::ScheduleCommands(const delivery::ShardParts& parts, Scheduler* scheduler,
-                                   MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
-                                   MessageChanges* changes, const MinuteLimits* minute_limits)
-    : writes_(parts.writes),
-      effects_(parts.effects),
-      scheduler_(scheduler),
+ScheduleCommands::ScheduleCommands(const delivery::Core& core, MessageFinder* finder,
+                                   MessageLocks* locks, KeyIndex* index, MessageChanges* changes,
+                                   const MinuteLimits* minute_limits)
+    : core_(core),
       finder_(finder),
       locks_(locks),
       index_(index),
       changes_(changes),
       minute_limits_(minute_limits),
-      creator_(parts, scheduler, minute_limits) {}
+      creator_(core, minute_limits) {}
 
 void ScheduleCommands::Schedule(base::Now now, protocol::ScheduleCommand command) {
   Round round{.call = std::make_shared<Call>(), .created = {}, .locked = {}};
@@ -63,10 +61,10 @@ void ScheduleCommands::Schedule(base::Now now, protocol::ScheduleCommand command
 
 void ScheduleCommands::Commit(Round round) {
   DT_CHECK_GT(round.call->open, 0u);
-  writes_->Then([this, round = std::move(round)](base::Now now, bool ok) {
+  core_.writes.Then([this, round = std::move(round)](base::Now now, bool ok) {
     if (ok) {
-      scheduler_->CountAccepted(round.created.size());
-      for (const MessageRef& message : round.created) scheduler_->OnPut(message);
+      core_.scheduler.CountAccepted(round.created.size());
+      for (const MessageRef& message : round.created) core_.scheduler.OnPut(message);
     }
     for (const MessageLocks::Name& name : round.locked) locks_->Unlock(now, name, ok);
     Finish(round.call.get(), ok);
@@ -78,7 +76,7 @@ void ScheduleCommands::Finish(Call* call, bool ok) {
   if (!ok) call->reply.status = base::StorageFailedError();
   if (--call->open > 0) return;
   if (!call->reply.status.ok()) call->reply.accepted.clear();
-  effects_->replies.push_back(std::move(call->reply));
+  core_.Answer(std::move(call->reply));
 }
 
 bool ScheduleCommands::WaitFor(const MessageLocks::Name& name, size_t position, NewMessage* message,
@@ -355,13 +353,6 @@ void ScheduleCommands::PutRequest(base::Now now, const NewMessage& message,
   index_->PutRequest(now, message.topic, options, answer);
   round->locked.push_back(MessageLocks::RequestName(message.topic, KeyIndex::RequestName(options)));
   locks_->Lock(round->locked.back());
-}
-
-void ScheduleCommands::Refuse(const protocol::ScheduleCommand& command) {
-  protocol::ScheduleReply reply;
-  reply.tag = command.tag;
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
 }
 
 }  // namespace duetime::messages

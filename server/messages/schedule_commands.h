@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/shard_parts.h"
+#include "server/delivery/core.h"
 #include "server/messages/key_index.h"
 #include "server/messages/message_changes.h"
 #include "server/messages/message_creator.h"
@@ -33,14 +33,10 @@ namespace duetime::messages {
 class ScheduleCommands {
  public:
   // REQUIRES: all pointers outlive it.
-  ScheduleCommands(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                   MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
-                   MessageChanges* changes, const MinuteLimits* minute_limits);
+  ScheduleCommands(const delivery::Core& core, MessageFinder* finder, MessageLocks* locks,
+                   KeyIndex* index, MessageChanges* changes, const MinuteLimits* minute_limits);
 
   void Schedule(base::Now now, protocol::ScheduleCommand command);
-
-  // Answers the command after the shard has failed.
-  void Refuse(const protocol::ScheduleCommand& command);
 
  private:
   struct Call {
@@ -103,9 +99,7 @@ class ScheduleCommands {
   void PutRequest(base::Now now, const protocol::NewMessage& message,
                   const protocol::AcceptedMessage& answer, Round* round);
 
-  scheduler::PendingWrites* const writes_;
-  protocol::Effects* const effects_;
-  scheduler::Scheduler* const scheduler_;
+  const delivery::Core& core_;
   MessageFinder* const finder_;
   MessageLocks* const locks_;
   KeyIndex* const index_;

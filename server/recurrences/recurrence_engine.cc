@@ -11,14 +11,19 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/etag.h"
+#include "server/protocol/reply_to.h"
 #include "server/protocol/topic_scope.h"
 #include "storage/slot.h"
 
 namespace duetime::recurrences {
 
 using calendar::Recurrence;
+using protocol::ReplyTo;
 using scheduler::KeyLocks;
 using storage::Durability;
 using storage::MessageId;
@@ -85,31 +90,22 @@ absl::Status NeverError() {
 
 }  // namespace
 
-RecurrenceEngine::RecurrenceEngine(const delivery::ShardParts& parts,
-                                   scheduler::Scheduler* scheduler,
-                                   delivery::Dispatcher* dispatcher, messages::BulkChanges* changes,
+RecurrenceEngine::RecurrenceEngine(const delivery::Core& core, messages::BulkChanges* changes,
                                    messages::MessageLocks* locks)
-    : shard_(parts.shard),
-      recurrences_max_(parts.limits->recurrences_max),
-      bytes_max_(parts.limits->recurrence_bytes_max),
-      repeats_ms_(parts.limits->request_retention_ms),
-      store_(parts.store),
-      writes_(parts.writes),
-      writer_(parts.writer),
-      key_locks_(parts.key_locks),
-      effects_(parts.effects),
-      scheduler_(scheduler),
-      dispatcher_(dispatcher),
+    : core_(core),
+      recurrences_max_(core.limits.recurrences_max),
+      bytes_max_(core.limits.recurrence_bytes_max),
+      repeats_ms_(core.limits.request_retention_ms),
       changes_(changes),
       locks_(locks),
-      endings_(parts.shard, parts.store, parts.writer, parts.key_locks) {}
+      endings_(core) {}
 
 absl::Status RecurrenceEngine::Recover() {
   std::string after;
   for (;;) {
     std::vector<storage::ObjectRef> objects;
-    if (absl::Status status =
-            store_->ScanObjects(ObjectKind::kRecurrence, shard_, after, kRecoverPage, &objects);
+    if (absl::Status status = core_.store.ScanObjects(ObjectKind::kRecurrence, core_.shard, after,
+                                                      kRecoverPage, &objects);
         !status.ok()) {
       return status;
     }
@@ -163,7 +159,7 @@ void RecurrenceEngine::EndCompleted(storage::TopicId topic) {
     }
   }
   for (const std::string& name : ended) {
-    writer_->RemoveObject(ObjectKind::kRecurrence, name, Durability::kSynced);
+    core_.writer.RemoveObject(ObjectKind::kRecurrence, name, Durability::kSynced);
     Erase(name);
   }
 }
@@ -202,7 +198,7 @@ absl::Status RecurrenceEngine::MakeRoom(base::Now now, size_t bytes, const Entry
   if (!fits()) return LimitError("bytes of templates", bytes_max_, completed);
   if (check_only) return absl::OkStatus();
   for (size_t i = 0; i < gone; ++i) {
-    writer_->RemoveObject(ObjectKind::kRecurrence, old[i].second, Durability::kSynced);
+    core_.writer.RemoveObject(ObjectKind::kRecurrence, old[i].second, Durability::kSynced);
     Erase(old[i].second);
   }
   return absl::OkStatus();
@@ -214,7 +210,7 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
   const auto it = current_.find(message.key.id);
   if (it == current_.end()) return true;  // the next one was made already
   Entry* const entry = it->second;
-  const auto record = store_->Get(shard_, message.key);
+  const auto record = core_.store.Get(core_.shard, message.key);
   if (storage::IsDamage(record.status())) {
     // Only this occurrence is lost.
     entry->state.current = message.key;
@@ -222,7 +218,7 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
     return true;
   }
   if (!record.ok()) {
-    dispatcher_->NoteReadError(record.status());
+    core_.reader.Fail(record.status());
     return true;
   }
   if (!record->has_value()) return true;  // it was moved away from that time
@@ -245,17 +241,17 @@ void RecurrenceEngine::OnOccurrenceCancelled(base::Now now, const MessageId& id)
 bool RecurrenceEngine::PreviousPending(const Entry& entry) {
   const MessageKey& previous = entry.state.previous;
   if (previous.id == MessageId{}) return false;
-  if (dispatcher_->Find(previous.id) != delivery::kNoEntry) return true;
-  const auto record = store_->Get(shard_, previous);
+  if (core_.table.Find(previous.id) != delivery::kNoEntry) return true;
+  const auto record = core_.store.Get(core_.shard, previous);
   if (storage::IsDamage(record.status())) return false;
-  if (!record.ok()) dispatcher_->NoteReadError(record.status());
+  if (!record.ok()) core_.reader.Fail(record.status());
   return record.ok() && record->has_value();
 }
 
 bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& message,
                                 const std::string& record) {
   // An earlier run may have delivered the message, and its subscriber may have failed with it.
-  if (scheduler_->MaybeDelivered(message.key)) return false;
+  if (core_.scheduler.MaybeDelivered(message.key)) return false;
   protocol::RecurrenceState& state = entry->state;
   bool skip = false;
   if (state.spec.misfire == protocol::Misfire::kSkip && entry->rule.has_value()) {
@@ -273,16 +269,18 @@ bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& m
   tombstone.accept_ms = decoded_.header.accept_ms;
   tombstone.revision = decoded_.revision;
   tombstone.fire_ms = tombstone.end_ms = now.wall_ms;
-  if (absl::Status status = endings_.Write(message.key, static_cast<uint32_t>(record.size()),
-                                           dispatcher_->topic(message.topic).tombstone_retention_ms,
-                                           std::move(tombstone), Durability::kSynced);
+  if (absl::Status status =
+          endings_.Write(message.key, static_cast<uint32_t>(record.size()),
+                         core_.subscriptions.TopicOf(message.topic)->tombstone_retention_ms,
+                         std::move(tombstone), Durability::kSynced);
       !status.ok()) {
-    dispatcher_->NoteReadError(status);
+    core_.reader.Fail(status);
   }
   // The lock keeps the message from being offered again until its end is in the store.
   const KeyLocks::Name name(message.key.id);
-  key_locks_->Acquire(name);
-  writes_->Then([this, name](base::Now then, bool ok) { key_locks_->Release(then, name, ok); });
+  core_.key_locks.Acquire(name);
+  core_.writes.Then(
+      [this, name](base::Now then, bool ok) { core_.key_locks.Release(then, name, ok); });
   ++state.skipped;
   // Advance keeps `current` as the previous occurrence, and that must not be the skipped one.
   current_.erase(state.current.id);
@@ -351,38 +349,30 @@ void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   std::string record = storage::EncodeMessageRecord(decoded_);
   const uint32_t slot = storage::SlotOfName("", state.name);
   const MessageRef ref = {
-      .key = scheduler_->NewKey(now, slot, deliver_ms, 0),
+      .key = core_.scheduler.NewKey(now, slot, deliver_ms, 0),
       .topic = state.spec.topic,
       .bytes = static_cast<uint32_t>(record.size()),
       .flags = static_cast<uint8_t>(decoded_.header.flags | storage::MessageFlags::kRecurs)};
   state.current = ref.key;
   current_[ref.key.id] = entry;
-  scheduler_->Put(now, ref, std::move(record));
+  core_.scheduler.Put(now, ref, std::move(record));
   // Until the occurrence is in the store it cannot be cancelled, so a cancel waits.
-  key_locks_->Acquire(KeyLocks::Name(ref.key.id));
-  writes_->Then([this, ref](base::Now then, bool ok) {
+  core_.key_locks.Acquire(KeyLocks::Name(ref.key.id));
+  core_.writes.Then([this, ref](base::Now then, bool ok) {
     if (ok) {
-      scheduler_->CountAccepted(1);
-      scheduler_->OnPut(ref);
+      core_.scheduler.CountAccepted(1);
+      core_.scheduler.OnPut(ref);
     }
-    key_locks_->Release(then, KeyLocks::Name(ref.key.id), ok);
+    core_.key_locks.Release(then, KeyLocks::Name(ref.key.id), ok);
   });
 }
 
 void RecurrenceEngine::Save(const Entry& entry) {
-  writer_->PutObject(ObjectKind::kRecurrence, entry.state.name,
-                     protocol::EncodeRecurrence(entry.state), Durability::kSynced);
+  core_.writer.PutObject(ObjectKind::kRecurrence, entry.state.name,
+                         protocol::EncodeRecurrence(entry.state), Durability::kSynced);
 }
 
 // ---- Commands
-
-void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command,
-                              const absl::Status& status) {
-  protocol::RecurrenceReply reply;
-  reply.tag = command.tag;
-  reply.status = status;
-  effects_->replies.push_back(std::move(reply));
-}
 
 bool RecurrenceEngine::Withdraw(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
@@ -407,21 +397,22 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
     // A client is cancelling or moving the scheduled occurrence.
-    if (absl::Status room = locks_->CheckRoom(); !room.ok()) return Refuse(command, room);
+    if (absl::Status room = locks_->CheckRoom(); !room.ok()) {
+      return core_.Answer(ReplyTo(command, std::move(room)));
+    }
     const KeyLocks::Name name(entry->state.current.id);
     locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
       if (ok) {
         Handle(then, std::move(command));
       } else {
-        Refuse(command);
+        core_.Answer(ReplyTo(command, base::StorageFailedError()));
       }
     });
     return;
   }
   // Nothing is changed yet.
-  if (absl::Status room = protocol::Admit(command.budget); !room.ok()) return Refuse(command, room);
-  protocol::RecurrenceReply reply;
-  reply.tag = command.tag;
+  protocol::RecurrenceReply reply = ReplyTo(command, protocol::Admit(command.budget));
+  if (!reply.status.ok()) return core_.Answer(std::move(reply));
   if (create) {
     reply.status = Create(now, command, &reply);
   } else if (entry == nullptr) {
@@ -439,7 +430,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
         break;
       case protocol::RecurrenceCommand::Kind::kDelete:
         reply.occurrence_cancelled = Withdraw(now, entry);
-        writer_->RemoveObject(ObjectKind::kRecurrence, command.name, Durability::kSynced);
+        core_.writer.RemoveObject(ObjectKind::kRecurrence, command.name, Durability::kSynced);
         break;
       case protocol::RecurrenceCommand::Kind::kCreate:
         break;
@@ -448,10 +439,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
     if (command.kind == protocol::RecurrenceCommand::Kind::kDelete) Erase(command.name);
   }
   reply.charge = protocol::Charge(command.budget, reply.state.spec.message.size());
-  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-    if (!ok) reply.status = base::StorageFailedError();
-    effects_->replies.push_back(std::move(reply));
-  });
+  core_.AnswerAfterCommit(std::move(reply));
 }
 
 absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceCommand& command,

@@ -43,8 +43,7 @@ namespace duetime::recurrences {
 class RecurrenceEngine : public delivery::OccurrenceSink {
  public:
   // REQUIRES: all pointers outlive it.
-  RecurrenceEngine(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                   delivery::Dispatcher* dispatcher, messages::BulkChanges* changes,
+  RecurrenceEngine(const delivery::Core& core, messages::BulkChanges* changes,
                    messages::MessageLocks* locks);
 
   // Reads the recurrences from the store. Cost: O(recurrences).
@@ -57,10 +56,6 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   uint64_t NextWakeMono() const;
 
   void Handle(base::Now now, protocol::RecurrenceCommand command);
-  // Answers the command after the shard has failed.
-  void Refuse(const protocol::RecurrenceCommand& command) {
-    Refuse(command, base::StorageFailedError());
-  }
 
   bool OnOccurrenceDue(base::Now now, const storage::MessageRef& message) override;
   void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
@@ -75,7 +70,6 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void EndCompleted(storage::TopicId topic);
 
  private:
-  void Refuse(const protocol::RecurrenceCommand& command, const absl::Status& status);
   struct Entry {
     protocol::RecurrenceState state;
     // Absent if the machine does not know the time zone.
@@ -128,17 +122,10 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   Entry* Insert(protocol::RecurrenceState state, std::optional<calendar::Recurrence> rule);
   void Erase(const std::string& name);
 
-  const uint16_t shard_;
+  const delivery::Core& core_;
   const size_t recurrences_max_;
   const size_t bytes_max_;
   const uint64_t repeats_ms_;
-  storage::MessageStore* const store_;
-  scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
-  scheduler::KeyLocks* const key_locks_;
-  protocol::Effects* const effects_;
-  scheduler::Scheduler* const scheduler_;
-  delivery::Dispatcher* const dispatcher_;
   messages::BulkChanges* const changes_;
   messages::MessageLocks* const locks_;
   delivery::Endings endings_;

@@ -65,13 +65,13 @@ uint64_t RecurrenceEngine::NextWakeMono() const {
 
 void RecurrenceEngine::Stall(const Entry& entry, absl::string_view why) {
   if (!stalled_.insert(entry.state.name).second) return;
-  effects_->notices.push_back(absl::StrCat("recurrence \"", absl::CHexEscape(entry.state.name),
-                                           "\" makes no occurrences: ", why));
+  core_.effects.notices.push_back(absl::StrCat("recurrence \"", absl::CHexEscape(entry.state.name),
+                                               "\" makes no occurrences: ", why));
 }
 
 void RecurrenceEngine::EndStall(const std::string& name) {
   if (stalled_.erase(name) == 0) return;
-  effects_->notices.push_back(
+  core_.effects.notices.push_back(
       absl::StrCat("recurrence \"", absl::CHexEscape(name), "\" is not stalled any more"));
 }
 
@@ -103,7 +103,7 @@ void RecurrenceEngine::Mend(base::Now now, Entry* entry) {
   EndStall(state.name);
   if (state.status == protocol::RecurrenceStatus::kPaused) return;
   if (const auto instead = NextInsteadOf(now, *entry); instead.has_value()) {
-    effects_->notices.push_back(absl::StrCat(
+    core_.effects.notices.push_back(absl::StrCat(
         "recurrence \"", absl::CHexEscape(state.name),
         "\": the clock was ahead when its occurrence for ",
         absl::FormatTime(absl::FromUnixMillis(SignedMs(state.nominal_ms)), absl::UTCTimeZone()),
@@ -134,9 +134,9 @@ std::optional<int64_t> RecurrenceEngine::NextInsteadOf(base::Now now, const Entr
     return ahead && !rule.IsComplete(state.made) ? next : std::nullopt;
   }
   if (state.current.id == MessageId{} || *next >= SignedMs(state.nominal_ms)) return std::nullopt;
-  const auto record = store_->Get(shard_, state.current);
+  const auto record = core_.store.Get(core_.shard, state.current);
   if (!record.ok() && !storage::IsDamage(record.status())) {
-    dispatcher_->NoteReadError(record.status());
+    core_.reader.Fail(record.status());
   }
   storage::MessageHeader header;
   if (!record.ok() || !record->has_value() ||

@@ -44,12 +44,11 @@ constexpr size_t kFireMin = 4 * DueTurns::kTurn;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store,
-                     PendingWrites* writes, MessageWriter* writer, DueSink* sink)
+                     PendingWrites* writes, MessageWriter* writer)
     : options_(options),
       store_(store),
       writes_(writes),
       writer_(writer),
-      sink_(sink),
       wheel_(std::in_place, 0, options.slabs),
       turns_(options.slabs) {
   DT_CHECK_LT(options.limits.claim_renew_ms, options.limits.claim_ahead_ms);
@@ -324,14 +323,14 @@ void Scheduler::AddClaimRecord(uint64_t mark_ms,
   writes_->Add(std::move(record), durability);
 }
 
-absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
+absl::Status Scheduler::Step(base::Now now, size_t budget, DueSink* sink, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
   // After a small step back time stands still (FollowClock).
   if (wheel_->position() > now.wall_ms) return absl::OkStatus();
   // Emptying the wheel comes first: messages that are due after a crowd are not visible until the
   // crowd has left the wheel.
   const size_t left = Expire(now, budget * kExpiriesPerFire, more);
-  Fire(now, std::max(left / kExpiriesPerFire, std::min(budget, kFireMin)));
+  Fire(now, sink, std::max(left / kExpiriesPerFire, std::min(budget, kFireMin)));
   if (turns_.size() > 0) *more = true;
   return absl::OkStatus();
 }
@@ -365,7 +364,7 @@ size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
   return 0;
 }
 
-void Scheduler::Fire(base::Now now, size_t budget) {
+void Scheduler::Fire(base::Now now, DueSink* sink, size_t budget) {
   expired_.clear();
   turns_.Take(budget, &expired_);
   for (const auto& [due_ms, timer] : expired_) {
@@ -373,10 +372,10 @@ void Scheduler::Fire(base::Now now, size_t budget) {
     DT_CHECK_LE(due_ms, claim_ms_);
     ++counters_.fired;
     const uint8_t flags = timer.recurs != 0 ? storage::MessageFlags::kRecurs : uint8_t{0};
-    sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
-                                 .topic = timer.topic,
-                                 .bytes = timer.bytes,
-                                 .flags = flags});
+    sink->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
+                                .topic = timer.topic,
+                                .bytes = timer.bytes,
+                                .flags = flags});
     if (timer.pinned != 0) low_watermark_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;

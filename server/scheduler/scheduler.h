@@ -64,7 +64,7 @@ class Scheduler {
 
   // REQUIRES: all pointers outlive the scheduler.
   Scheduler(const SchedulerOptions& options, storage::MessageStore* store, PendingWrites* writes,
-            MessageWriter* writer, DueSink* sink);
+            MessageWriter* writer);
 
   // Reads the claim and the low watermark. Nothing else is rebuilt: the loader starts at the low
   // watermark. Call once, first.
@@ -109,7 +109,7 @@ class Scheduler {
 
   // Advances to `now`: loads, claims and fires about `budget` messages. Topics take turns. Sets
   // `more` if there is more to do now. An error means that the store cannot be read.
-  absl::Status Step(base::Now now, size_t budget, bool* more);
+  absl::Status Step(base::Now now, size_t budget, DueSink* sink, bool* more);
 
   // Writes the low watermark if its period has passed and it has moved.
   void WriteLowWatermark(base::Now now);
@@ -196,7 +196,7 @@ class Scheduler {
   void AddLowWatermarkRecord();
   // Takes up to `budget` due messages out of the wheel, and returns the unused budget.
   size_t Expire(base::Now now, size_t budget, bool* more);
-  void Fire(base::Now now, size_t budget);
+  void Fire(base::Now now, DueSink* sink, size_t budget);
   absl::Status Load(base::Now now, bool* more);
   // Returns whether a timer was added.
   bool OfferAccepted(const storage::MessageRef& message);
@@ -209,7 +209,6 @@ class Scheduler {
   storage::MessageStore* const store_;
   PendingWrites* const writes_;
   MessageWriter* const writer_;
-  DueSink* const sink_;
   uint64_t epoch_ = 0;
   // The start of the loader. Messages before it are in the backlog, and this run did not offer
   // them.

@@ -9,10 +9,29 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
-#include "server/delivery/dispatcher.h"
+#include "server/delivery/assembly.h"
+#include "server/delivery/backlog/backlog.h"
+#include "server/delivery/backlog/backlog_reader.h"
+#include "server/delivery/clean_stop.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/endings/expiry.h"
+#include "server/delivery/endings/lease_ends.h"
+#include "server/delivery/endings/retention.h"
+#include "server/delivery/hand_out.h"
+#include "server/delivery/offers.h"
+#include "server/delivery/pace/pacing.h"
+#include "server/delivery/pace/turns.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/streams.h"
+#include "server/delivery/subscriptions/subscription_changes.h"
+#include "server/delivery/subscriptions/subscription_fill.h"
+#include "server/delivery/subscriptions/subscription_release.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/messages/bulk_runner.h"
-#include "server/messages/message_commands.h"
+#include "server/messages/message_parts.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/reply_to.h"
 #include "server/recurrences/recurrence_engine.h"
 #include "server/scheduler/pending_writes.h"
 #include "server/scheduler/scheduler.h"
@@ -30,33 +49,44 @@ constexpr int64_t kClockStepMs = 100;
 
 }  // namespace
 
-// Connects the scheduler and the dispatcher through one PendingWrites, and stops both when the
-// journal or a read fails.
+// Owns the parts of the shard and calls them in order. A part never calls one that is listed after
+// it, but for two calls: due messages go from the scheduler to Offers, and from there and from
+// cancels to the recurrences.
 class Shard::Impl {
  public:
   Impl(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
        delivery::TopicNames* names, wheel::SlabMemory* slabs)
-      : shard_(shard),
-        fire_per_step_(limits.fire_per_step),
-        names_(names),
-        slabs_(slabs),
+      : fire_per_step_(limits.fire_per_step),
+        search_period_ms_(limits.scheduler.low_watermark_period_ms),
         writer_(shard, store, &writes_),
         scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
-                   &writer_, &dispatcher_),
-        dispatcher_(PartsOf(limits, store), &scheduler_),
-        message_commands_(PartsOf(limits, store), &scheduler_, &dispatcher_),
-        occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_,
-                     message_commands_.bulk_changes(), message_commands_.locks()),
-        bulk_(PartsOf(limits, store), &scheduler_, message_commands_.bulk_changes(),
-              message_commands_.locks()) {
+                   &writer_),
+        delivery_({.shard = shard,
+                   .limits = &limits,
+                   .store = store,
+                   .writes = &writes_,
+                   .writer = &writer_,
+                   .key_locks = &key_locks_,
+                   .effects = &effects_,
+                   .stats = &stats_,
+                   .names = names,
+                   .slabs = slabs},
+                  &scheduler_),
+        core_(delivery_.core()),
+        parts_(delivery_.parts()),
+        messages_(core_, parts_.ends, parts_.status),
+        occurrences_(core_, &messages_.bulk_changes, &messages_.locks),
+        bulk_(core_, &messages_.bulk_changes, &messages_.locks) {
     DT_CHECK_LT(shard, store->shard_count());
+    delivery_.SetOccurrences(&occurrences_);
   }
 
   absl::Status Recover(base::Now now) {
     clock_offset_ms_ = OffsetOf(now);
     absl::Status status = scheduler_.Recover(now);
     if (!status.ok()) return status;
-    status = dispatcher_.Recover(now);
+    status = parts_.changes->Recover(now);
+    if (status.ok()) status = core_.backlog.Recover();
     if (status.ok()) status = occurrences_.Recover();
     if (status.ok()) status = bulk_.Recover(now);
     return status;
@@ -64,7 +94,7 @@ class Shard::Impl {
 
   void Handle(base::Now now, protocol::Command command) {
     FollowClock(now);
-    std::visit([&](auto& alternative) { Do(now, alternative); }, command);
+    std::visit([&](auto& one) { failed_ ? Refuse(one) : Do(now, one); }, command);
   }
 
   void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
@@ -80,17 +110,18 @@ class Shard::Impl {
     FollowClock(now);
     if (closing_) return CloseStep(now);
     if (suspended_) {
-      if (!dispatcher_.read_status().ok()) Fail(now);
+      if (!core_.reader.ok()) Fail(now);
       return result;
     }
-    dispatcher_.BeginStep(now, &result.more);
-    absl::Status status = dispatcher_.read_status();
+    // First, so that a settlement that came in time is not refused.
+    if (parts_.lease_ends->Step(now)) result.more = true;
+    absl::Status status = core_.reader.status();
     if (status.ok() && !stopped_) {
-      status = scheduler_.Step(now, fire_per_step_, &result.more);
-      if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
+      status = scheduler_.Step(now, fire_per_step_, parts_.offers, &result.more);
+      if (status.ok()) status = Deliver(now, &result.more);
       if (status.ok()) status = bulk_.Step(now);
       if (status.ok() && occurrences_.Step(now)) result.more = true;
-      if (status.ok()) status = dispatcher_.read_status();
+      if (status.ok()) status = core_.reader.status();
     }
     if (!status.ok()) {
       // No decision is possible without the store. The shard hands out and accepts nothing more.
@@ -98,12 +129,12 @@ class Shard::Impl {
       return StepResult{};
     }
     AnswerPulls(now);
-    dispatcher_.BackgroundStep(now, &result.more);
+    Background(now, &result.more);
     if (writer_.Recount()) result.more = true;
     scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =
-        std::min({scheduler_.NextWakeMono(), dispatcher_.NextWakeMono(), pulls_.NextDeadline(),
+        std::min({scheduler_.NextWakeMono(), DeliveryWakeMono(), pulls_.NextDeadline(),
                   stopped_ ? std::numeric_limits<uint64_t>::max() : occurrences_.NextWakeMono()});
     return result;
   }
@@ -112,16 +143,12 @@ class Shard::Impl {
     // After a failed read the open batch may be incomplete, for example with the end of a message
     // but not of its key. The next step fails the shard. No batch is taken either while a topic
     // waits to count its minutes (MessageWriter::waits_to_count).
-    if (failed_ || !dispatcher_.read_status().ok() || writer_.waits_to_count()) return std::nullopt;
+    if (failed_ || !core_.reader.ok() || writer_.waits_to_count()) return std::nullopt;
     if (absl::Status status = writer_.BeginWaitingCounts(); !status.ok()) {
-      dispatcher_.NoteReadError(status);
+      core_.reader.Fail(status);
       return std::nullopt;
     }
-    auto batch = writes_.Take();
-    if (!batch.has_value()) return std::nullopt;
-    return PendingBatch{.sequence = batch->sequence,
-                        .records = std::move(batch->records),
-                        .durability = batch->durability};
+    return writes_.Take();
   }
 
   protocol::Effects TakeEffects() {
@@ -136,7 +163,7 @@ class Shard::Impl {
 
   void StopDispatch() {
     stopped_ = true;
-    dispatcher_.Stop();
+    parts_.lease_ends->Stop();
   }
 
   void Close() {
@@ -144,21 +171,29 @@ class Shard::Impl {
     closing_ = true;
   }
 
-  bool closed() const { return failed_ || (closed_ && dispatcher_.read_status().ok()); }
+  bool closed() const { return failed_ || (closed_ && core_.reader.ok()); }
 
   size_t open_bytes() const { return writes_.open_bytes(); }
-  bool settles_waiting() const { return !failed_ && dispatcher_.settles_waiting(); }
+  bool settles_waiting() const { return !failed_ && parts_.lease_ends->waiting() > 0; }
 
   protocol::ShardStats stats() const {
     protocol::ShardStats stats = stats_;
-    dispatcher_.FillStats(&stats);
+    stats.due_ready = core_.table.count(delivery::EntryState::kReady);
+    stats.in_flight = core_.table.count(delivery::EntryState::kInFlight);
+    stats.delayed = core_.table.count(delivery::EntryState::kDelayed);
+    stats.blocked = core_.table.count(delivery::EntryState::kBlocked);
+    stats.slowed = core_.subscriptions.slowed();
+    stats.settling = parts_.lease_ends->waiting();
+    stats.streams = core_.streams.size();
+    stats.topics_behind = core_.backlog.behind();
+    stats.subscriptions = core_.subscriptions.size();
     const scheduler::SchedulerCounters& counters = scheduler_.counters();
     stats.accepted = counters.accepted;
     stats.loaded = counters.loaded;
     stats.claims = counters.claims;
     stats.wheel_timers = scheduler_.timers();
     stats.wheel_bytes = scheduler_.wheel_bytes();
-    stats.waiting = message_commands_.waiting();
+    stats.waiting = messages_.locks.waiting();
     stats.recurrences = occurrences_.size();
     stats.recurrences_stalled = occurrences_.stalled();
     stats.recurrences_made_anew = occurrences_.made_anew();
@@ -176,7 +211,7 @@ class Shard::Impl {
   void CheckInvariants() const {
     if (failed_) return;
     scheduler_.CheckInvariants();
-    dispatcher_.CheckInvariants();
+    delivery_.CheckInvariants();
   }
 
  private:
@@ -190,73 +225,106 @@ class Shard::Impl {
     const int64_t offset_ms = OffsetOf(now);
     if (std::abs(offset_ms - clock_offset_ms_) < kClockStepMs) return;
     clock_offset_ms_ = offset_ms;
-    dispatcher_.OnClockStep(now);
+    parts_.pacing->OnClockStep(now);
   }
 
+  // ---- The parts of a step
+
+  // Reads back from disk, and hands out.
+  absl::Status Deliver(base::Now now, bool* more) {
+    // The messages that became due may have failed a read.
+    if (!core_.reader.ok()) return core_.reader.status();
+    if (absl::Status status = parts_.backlog_reader->Step(now); !status.ok()) return status;
+    absl::Status status = parts_.hand_out->Step(now, kDeliverPerStep, more);
+    if (!status.ok()) return status;
+    core_.turns.ReadBackIfRoom();
+    if (core_.turns.any_to_read_back()) *more = true;
+    return core_.reader.status();
+  }
+
+  // Releases and fills subscriptions, drops messages beyond their retention, and lists messages
+  // that have been unsettled for too long.
+  void Background(base::Now now, bool* more) {
+    if (parts_.release->Step(now)) *more = true;
+    if (parts_.fill->Step()) *more = true;
+    if (now.mono_ms >= next_search_mono_ms_) {
+      bool again = parts_.retention->Step(now);
+      if (parts_.expiry->Step(now)) again = true;
+      next_search_mono_ms_ = now.mono_ms + (again ? 0 : search_period_ms_);
+      core_.backlog.CollectOld(now);
+    }
+    if (core_.backlog.ListOld()) *more = true;
+  }
+
+  uint64_t DeliveryWakeMono() const {
+    const uint64_t timer_ms = core_.timers.NextDue();
+    const bool searches = core_.scheduler.low_watermark()->pinned() > 0 ||
+                          !core_.subscriptions.retaining().empty() || parts_.expiry->any_limited();
+    return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
+  }
+
+  // ---- Commands after a failure
+
+  // Commands of streams need no answer: the runtime ends the streams of a failed shard.
+  template <typename Command>
+  void Refuse(const Command& command) {
+    if constexpr (protocol::Answered<Command>) {
+      core_.Answer(protocol::ReplyTo(command, base::StorageFailedError()));
+    }
+  }
+  void Refuse(const protocol::CancelBatchCommand& command) {
+    for (const protocol::CancelCommand& item : command.items) Refuse(item);
+  }
+  // A Pull ends without messages.
+  void Refuse(const protocol::PullCommand& command) {
+    core_.Answer(protocol::PullReply{.tag = command.tag, .deliveries = {}});
+  }
+  // It needs no store.
+  void Refuse(const protocol::InspectSubscriptionCommand& command) {
+    parts_.changes->Inspect(command);
+  }
+
+  // ---- Commands
+
   void Do(base::Now now, protocol::ScheduleCommand& command) {
-    Ask(now, command, &messages::MessageCommands::Schedule);
+    messages_.schedule.Schedule(now, std::move(command));
   }
   void Do(base::Now now, protocol::CancelCommand& command) {
-    Ask(now, command, &messages::MessageCommands::Cancel);
+    messages_.change.Cancel(now, std::move(command));
   }
   void Do(base::Now now, protocol::CancelBatchCommand& command) {
     for (protocol::CancelCommand& item : command.items) Do(now, item);
   }
   void Do(base::Now now, protocol::RescheduleCommand& command) {
-    Ask(now, command, &messages::MessageCommands::Reschedule);
+    messages_.change.Reschedule(now, std::move(command));
   }
   void Do(base::Now now, protocol::GetCommand& command) {
-    Ask(now, command, &messages::MessageCommands::Get);
+    messages_.queries.Get(now, std::move(command));
   }
   void Do(base::Now now, protocol::InspectCommand& command) {
-    if (failed_) {
-      message_commands_.Refuse(command);
-    } else {
-      message_commands_.Inspect(now, command);
-    }
+    messages_.queries.Inspect(now, command);
   }
-  template <typename C>
-  void Ask(base::Now now, C& command, void (messages::MessageCommands::*handler)(base::Now, C)) {
-    if (failed_) {
-      message_commands_.Refuse(command);
-    } else {
-      (message_commands_.*handler)(now, std::move(command));
-    }
+  void Do(base::Now now, protocol::OperationCommand& command) { bulk_.Handle(now, command); }
+  void Do(base::Now now, protocol::RecurrenceCommand& command) {
+    occurrences_.Handle(now, std::move(command));
   }
 
-  void Do(base::Now now, protocol::OperationCommand& command) {
-    if (failed_) {
-      bulk_.Refuse(command);
-    } else {
-      bulk_.Handle(now, command);
-    }
-  }
-  void Do(base::Now now, protocol::RecurrenceCommand& command) {
-    if (failed_) {
-      occurrences_.Refuse(command);
-    } else {
-      occurrences_.Handle(now, std::move(command));
-    }
-  }
   void Do(base::Now now, protocol::TopicCommand& command) {
-    protocol::TopicReply reply{
-        .tag = command.tag, .topic = command.topic, .status = base::StorageFailedError()};
+    protocol::TopicReply reply = protocol::ReplyTo(command);
     reply.next_id = scheduler_.NextId();
-    if (!failed_) reply.status = SetTopic(now, command, &reply);
+    reply.status = SetTopic(now, command, &reply);
     if (!reply.status.ok() || !writer_.waits_to_count()) {
-      effects_.replies.push_back(std::move(reply));
-      return;
+      core_.Answer(std::move(reply));
+    } else {
+      core_.AnswerAfterCommit(std::move(reply));
     }
-    writes_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-      if (!ok) reply.status = base::StorageFailedError();
-      effects_.replies.push_back(std::move(reply));
-    });
   }
   absl::Status SetTopic(base::Now now, protocol::TopicCommand& command,
                         protocol::TopicReply* reply) {
     scheduler_.SkipIdsBefore(command.first_id);
-    dispatcher_.SetTopic(now, command);
-    message_commands_.SetTopic(command);
+    parts_.changes->SetTopic(now, command);
+    messages_.minute_limits.Set(command);
+    messages_.index.SetFirstId(command.topic, command.first_id);
     writer_.Watch(command.topic, command.watch);
     absl::Status status;
     if (command.quota != nullptr) {
@@ -265,7 +333,7 @@ class Shard::Impl {
     if (command.deleted) occurrences_.EndCompleted(command.topic);
     if (status.ok() && command.count) status = Count(command.topic, reply);
     if (!status.ok()) {
-      dispatcher_.NoteReadError(status);
+      core_.reader.Fail(status);
       return base::StorageFailedError();
     }
     return absl::OkStatus();
@@ -279,51 +347,37 @@ class Shard::Impl {
   }
 
   void Do(base::Now now, protocol::SubscriptionCommand& command) {
-    if (failed_) {
-      dispatcher_.Refuse(command);
-    } else {
-      dispatcher_.Change(now, std::move(command));
-    }
+    parts_.changes->Change(now, std::move(command));
   }
   void Do(base::Now, protocol::InspectSubscriptionCommand& command) {
-    dispatcher_.Inspect(command);
+    parts_.changes->Inspect(command);
   }
+
   void Do(base::Now now, protocol::PullCommand& command) {
-    if (failed_) {
-      effects_.replies.push_back(protocol::PullReply{.tag = command.tag, .deliveries = {}});
-      return;
-    }
-    dispatcher_.Attach(now, {.stream = command.stream,
-                             .topic = command.topic,
-                             .subscription = command.subscription,
-                             .lease_ms = command.lease_ms,
-                             .credit = command.credit,
-                             .budget = command.budget});
+    parts_.changes->Attach(now, {.stream = command.stream,
+                                 .topic = command.topic,
+                                 .subscription = command.subscription,
+                                 .lease_ms = command.lease_ms,
+                                 .credit = command.credit,
+                                 .budget = command.budget});
     pulls_.Add(now, command);
   }
   void Do(base::Now, protocol::EndPullCommand& command) {
-    if (failed_) return;
     const bool open = pulls_.End(command.stream);
     if (!open || !command.keep_leases) {
-      dispatcher_.Detach({.stream = command.stream,
-                          .keep_leases = command.keep_leases,
-                          .unsent = !command.keep_leases});
+      core_.streams.Detach({.stream = command.stream,
+                            .keep_leases = command.keep_leases,
+                            .unsent = !command.keep_leases});
     }
   }
-
-  // The runtime ends the streams of a failed shard, so these commands need no answer.
-  void Do(base::Now now, protocol::AttachCommand& command) {
-    if (!failed_) dispatcher_.Attach(now, command);
-  }
-  void Do(base::Now, protocol::DetachCommand& command) {
-    if (!failed_) dispatcher_.Detach(command);
-  }
+  void Do(base::Now now, protocol::AttachCommand& command) { parts_.changes->Attach(now, command); }
+  void Do(base::Now, protocol::DetachCommand& command) { core_.streams.Detach(command); }
   void Do(base::Now now, protocol::SettleCommand& command) {
-    if (!failed_) dispatcher_.Settle(now, std::move(command));
+    parts_.lease_ends->Settle(now, std::move(command));
   }
-  void Do(base::Now, protocol::CreditCommand& command) {
-    if (!failed_) dispatcher_.Credit(command);
-  }
+  void Do(base::Now, protocol::CreditCommand& command) { core_.streams.TryAgain(command.stream); }
+
+  // ---- The end
 
   void Fail(base::Now now) {
     if (failed_) return;
@@ -336,12 +390,13 @@ class Shard::Impl {
   StepResult CloseStep(base::Now now) {
     StepResult result;
     // The last background step, or the batch of the clean stop, may have failed to read.
-    if (!dispatcher_.read_status().ok()) {
+    if (!core_.reader.ok()) {
       Fail(now);
       return result;
     }
     if (closed_) return result;
-    result.more = dispatcher_.StepCleanStop(now);
+    DT_CHECK(stopped_);
+    result.more = parts_.clean_stop->Step(now);
     if (result.more) return result;
     scheduler_.GiveBackClaim();
     closed_ = true;
@@ -351,41 +406,29 @@ class Shard::Impl {
   // An answered Pull receives nothing more. Its leases go on.
   void AnswerPulls(base::Now now) {
     for (const protocol::StreamId stream : pulls_.Answer(now, &effects_)) {
-      dispatcher_.Detach({.stream = stream, .keep_leases = true});
+      core_.streams.Detach({.stream = stream, .keep_leases = true});
     }
   }
 
-  delivery::ShardParts PartsOf(const delivery::ShardLimits& limits, storage::MessageStore* store) {
-    return {.shard = shard_,
-            .limits = &limits,
-            .store = store,
-            .writes = &writes_,
-            .writer = &writer_,
-            .key_locks = &key_locks_,
-            .occurrences = &occurrences_,
-            .effects = &effects_,
-            .stats = &stats_,
-            .names = names_,
-            .slabs = slabs_};
-  }
-
-  const uint16_t shard_;
   const size_t fire_per_step_;
-  delivery::TopicNames* const names_;
-  wheel::SlabMemory* const slabs_;
+  const uint64_t search_period_ms_;
   protocol::Effects effects_;
   protocol::ShardStats stats_;
   scheduler::PendingWrites writes_;
   scheduler::MessageWriter writer_;
   scheduler::KeyLocks key_locks_;
   scheduler::Scheduler scheduler_;
-  delivery::Dispatcher dispatcher_;
-  messages::MessageCommands message_commands_;
+  delivery::DeliveryAssembly delivery_;
+  const delivery::Core& core_;
+  const delivery::DeliveryParts& parts_;
+  messages::MessageParts messages_;
   recurrences::RecurrenceEngine occurrences_;
   messages::BulkRunner bulk_;
   OpenPulls pulls_;
   // Wall time minus steady time at the last step of the clock.
   int64_t clock_offset_ms_ = 0;
+  // When Background looks for old messages next.
+  uint64_t next_search_mono_ms_ = 0;
   bool failed_ = false;
   bool suspended_ = false;
   bool stopped_ = false;

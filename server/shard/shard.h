@@ -16,8 +16,12 @@
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "server/protocol/shard_stats.h"
+#include "server/scheduler/pending_writes.h"
 #include "server/wheel/slab_memory.h"
-#include "storage/message_store.h"
+
+namespace duetime::storage {
+class MessageStore;
+}  // namespace duetime::storage
 
 namespace duetime::shard {
 
@@ -33,11 +37,7 @@ struct StepResult {
 };
 
 // Records to append. Batches complete in the order in which they were taken.
-struct PendingBatch {
-  uint64_t sequence = 0;
-  storage::RecordBatch records;
-  storage::Durability durability = storage::Durability::kBuffered;
-};
+using PendingBatch = scheduler::PendingWrites::Batch;
 
 // One shard's state machine: accepts, keeps, fires, delivers and settles messages.
 //

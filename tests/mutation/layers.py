@@ -57,8 +57,8 @@ FAULTS = [
     ("a Schedule is answered although the journal failed", "server/messages/schedule_commands.cc",
      "if (!ok) call->reply.status = base::StorageFailedError();", "", SCENARIOS, "P7", 60),
     ("a message that waits for its retry frees its ordering key", "server/delivery/delivery_states.cc",
-     "(*table_)[index].stream = protocol::StreamId{}; timers_->Start(",
-     "UnlockOrder(index); (*table_)[index].stream = protocol::StreamId{}; timers_->Start(", SCENARIOS, "P8", 60),
+     "core_.table[index].stream = protocol::StreamId{}; core_.timers.Start(",
+     "UnlockOrder(index); core_.table[index].stream = protocol::StreamId{}; core_.timers.Start(", SCENARIOS, "P8", 60),
 
     # ---- Simulation
     ("a cancel is answered before its sync", "server/messages/message_changes.cc",
@@ -126,11 +126,11 @@ FAULTS = [
     ("a changed message keeps its revision", "server/messages/message_changes.cc", "++record.revision;", "",
      "linear_test", "P4", 150),
     ("a settlement ends a message that waits on disk for another subscription", ENDS,
-     "if (table_->FindAt(key, other) == kNoEntry && !rows->Settled(other->state.id)) {", "if (false) {",
+     "if (core_.table.FindAt(key, other) == kNoEntry && !rows->Settled(other->state.id)) {", "if (false) {",
      "fanout_crash_test", "P1", 120),
     ("the settlement of one of several subscriptions is not written", ENDS,
-     "records_->PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
-     "if (false) records_->PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
+     "core_.records.PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
+     "if (false) core_.records.PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
      "fanout_crash_test", "P1", 120),
 
     # ---- The daemon

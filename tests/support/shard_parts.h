@@ -54,7 +54,6 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
             .writes = &writes_,
             .writer = &writer_,
             .key_locks = &key_locks_,
-            .occurrences = this,
             .effects = &effects_,
             .stats = &stats_,
             .names = &names_,

@@ -27,43 +27,27 @@ constexpr size_t kListedPerStep = 2000;
 
 }  // namespace
 
-Backlog::Backlog(const DeliveryParts& parts)
-    : shard_(parts.shard.shard),
-      spill_age_ms_(parts.shard.limits->spill_age_ms),
-      store_(parts.shard.store),
-      writes_(parts.shard.writes),
-      stats_(parts.shard.stats),
-      scheduler_(parts.scheduler),
-      reader_(parts.reader),
-      records_(parts.records),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      timers_(parts.timers),
-      turns_(parts.turns),
-      states_(parts.states) {
-  DT_CHECK(AllSet(store_, writes_, stats_, scheduler_, reader_, records_));
-  DT_CHECK(AllSet(table_, subscriptions_, timers_, turns_, states_));
-}
+Backlog::Backlog(const Core& core) : core_(core), spill_age_ms_(core.limits.spill_age_ms) {}
 
 absl::Status Backlog::Recover() {
-  const auto listed = store_->BacklogSubscriptions(shard_);
+  const auto listed = core_.store.BacklogSubscriptions(core_.shard);
   if (!listed.ok()) return listed.status();
   for (const storage::SubscriptionId id : listed->subscriptions) {
-    Subscription* subscription = subscriptions_->Find(id);
+    Subscription* subscription = core_.subscriptions.Find(id);
     if (subscription == nullptr) {
       // Its object is lost. The catalog makes it again, and its fill begins at the front.
       if (static_cast<uint32_t>(id) >= storage::kSecondSubscription) continue;
       // A subscription without an object is the first one of its topic.
       const auto topic = storage::TopicId{static_cast<uint32_t>(id)};
-      subscription = subscriptions_->TopicOf(topic)->subscriptions.front();
+      subscription = core_.subscriptions.TopicOf(topic)->subscriptions.front();
     }
     if (subscription->state.id == id) Inherit(subscription);
   }
   if (!listed->damaged) return absl::OkStatus();
-  const auto topics = store_->Topics();
+  const auto topics = core_.store.Topics();
   if (!topics.ok()) return topics.status();
-  for (const auto& [topic, name] : *topics) subscriptions_->TopicOf(topic);
-  subscriptions_->ForEach([this](Subscription& subscription) { Inherit(&subscription); });
+  for (const auto& [topic, name] : *topics) core_.subscriptions.TopicOf(topic);
+  core_.subscriptions.ForEach([this](Subscription& subscription) { Inherit(&subscription); });
   return absl::OkStatus();
 }
 
@@ -78,7 +62,7 @@ void Backlog::Inherit(Subscription* subscription) {
 
 void Backlog::FallBehind(Subscription* subscription, const MessageKey& place) {
   if (subscription->backlog.FallBehind(place)) ++behind_;
-  DT_CHECK_LE(behind_, subscriptions_->size());
+  DT_CHECK_LE(behind_, core_.subscriptions.size());
 }
 
 void Backlog::Park(base::Now now, Subscription* subscription, const MessageKey& first) {
@@ -95,7 +79,7 @@ void Backlog::Unpark(base::Now now, Subscription* subscription) {
   if (first.due_ms <= now.wall_ms) {
     FallBehind(subscription, first);
   } else {
-    timers_->WakeAt(now.mono_ms + first.due_ms - now.wall_ms, subscription);
+    core_.timers.WakeAt(now.mono_ms + first.due_ms - now.wall_ms, subscription);
   }
 }
 
@@ -137,26 +121,28 @@ void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscrip
   if (later) {
     Progress listed = *row;
     listed.listed = true;
-    records_->PutProgress(message.key, subscription->state.id, listed);
+    core_.records.PutProgress(message.key, subscription->state.id, listed);
   }
-  scheduler_->low_watermark()->Pin(message.key.due_ms);
+  core_.scheduler.low_watermark()->Pin(message.key.due_ms);
   Add({.place = place, .due_ms = message.key.due_ms, .subscription = subscription},
       {.attempts = row != nullptr ? row->attempts : 0,
        .bytes = message.bytes,
-       .maybe_delivered = uncertain || scheduler_->MaybeDelivered(message.key),
+       .maybe_delivered = uncertain || core_.scheduler.MaybeDelivered(message.key),
        .due_ms = later ? message.key.due_ms : 0});
 }
 
-void Backlog::List(EntryIndex index) { ListAt(index, (*table_)[index].place().due_ms); }
+void Backlog::List(EntryIndex index) { ListAt(index, core_.table[index].place().due_ms); }
 
-void Backlog::MoveToDisk(EntryIndex index) { MoveToDiskAt(index, (*table_)[index].place().due_ms); }
+void Backlog::MoveToDisk(EntryIndex index) {
+  MoveToDiskAt(index, core_.table[index].place().due_ms);
+}
 
 void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
-  DT_CHECK((*table_)[index].state != EntryState::kForgetting);
+  DT_CHECK(core_.table[index].state != EntryState::kForgetting);
   BacklogEntry record = MovePlace(index, place_ms);
   // A subscriber may receive the entry from memory without a new record.
   record.maybe_delivered = true;
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   entry.listed_as_delivered = !entry.maybe_delivered;
   Add({.place = entry.place(),
        .due_ms = entry.due_ms,
@@ -167,14 +153,14 @@ void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
 
 void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
   Forget(index, place_ms, /*rest=*/false);
-  FallBehind((*table_)[index].subscription, (*table_)[index].place());
+  FallBehind(core_.table[index].subscription, core_.table[index].place());
 }
 
 void Backlog::Forget(EntryIndex index, uint64_t place_ms, bool rest) {
-  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  DT_CHECK(core_.table[index].state == EntryState::kTaken);
   const BacklogEntry record = MovePlace(index, place_ms);
-  states_->MakeForgetting(index);
-  const PendingDelivery& entry = (*table_)[index];
+  core_.states.MakeForgetting(index);
+  const PendingDelivery& entry = core_.table[index];
   ++entry.subscription->forgets_in_flight;
   if (entry.attempts > 0) entry.subscription->forgot_delivered = true;
   Add({.place = entry.place(),
@@ -187,7 +173,7 @@ void Backlog::Forget(EntryIndex index, uint64_t place_ms, bool rest) {
 }
 
 void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kTaken);
   Subscription* const subscription = entry.subscription;
   const MessageKey place = entry.place();
@@ -200,31 +186,31 @@ void Backlog::AddToRest(EntryIndex index, uint64_t ordering_key) {
   }
   if (entry.attempts > 0) subscription->forgot_delivered = true;
   if (subscription->bounded()) subscription->listed.Returned(place);
-  states_->Remove(index);
+  core_.states.Remove(index);
 }
 
 void Backlog::WaitUntilDue(EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   if (entry.progress) {
     // The record's retry time is of the clock before the step, and may name another place.
-    records_->PutProgress(entry.key(), entry.subscription->state.id,
-                          {.state = Progress::State::kFailed,
-                           .attempts = entry.attempts,
-                           .spared = 2 * entry.attempts - entry.half_failures,
-                           .reason = entry.suspect ? kSuspectReason : uint8_t{0}});
+    core_.records.PutProgress(entry.key(), entry.subscription->state.id,
+                              {.state = Progress::State::kFailed,
+                               .attempts = entry.attempts,
+                               .spared = 2 * entry.attempts - entry.half_failures,
+                               .reason = entry.suspect ? kSuspectReason : uint8_t{0}});
   }
   MoveToDiskAt(index, entry.due_ms);
 }
 
 void Backlog::ListAsKnown(EntryIndex index) {
-  const uint64_t place_ms = (*table_)[index].place().due_ms;
+  const uint64_t place_ms = core_.table[index].place().due_ms;
   const BacklogEntry record = MovePlace(index, place_ms);
-  const PendingDelivery& entry = (*table_)[index];
-  records_->List(entry.place(), entry.subscription->state.id, record);
+  const PendingDelivery& entry = core_.table[index];
+  core_.records.List(entry.place(), entry.subscription->state.id, record);
 }
 
 BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   if (entry.listed_ms != place_ms) Unlist(index);
@@ -238,26 +224,26 @@ BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
 }
 
 void Backlog::Unlist(EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kFree);
   if (entry.spilled) Unlist(entry.place(), *entry.subscription);
 }
 
 void Backlog::Unlist(const MessageKey& place, const Subscription& subscription) {
-  records_->Unlist(place, subscription.state.id);
+  core_.records.Unlist(place, subscription.state.id);
 }
 
 void Backlog::Add(const Listing& listing, const BacklogEntry& entry) {
   DT_CHECK(!listing.forget || listing.index != kNoEntry);
   Subscription* const subscription = listing.subscription;
-  records_->List(listing.place, subscription->state.id, entry);
+  core_.records.List(listing.place, subscription->state.id, entry);
   ++subscription->spills_in_flight;
   if (subscription->bounded()) subscription->listed.Arriving(listing.place.id);
-  ++stats_->spilled;
-  if (listings_ == nullptr || batch_ != writes_->open_sequence()) {
+  ++core_.stats.spilled;
+  if (listings_ == nullptr || batch_ != core_.writes.open_sequence()) {
     listings_ = std::make_shared<std::vector<Listing>>();
-    batch_ = writes_->open_sequence();
-    writes_->Then([this, listings = listings_](base::Now, bool accepted) {
+    batch_ = core_.writes.open_sequence();
+    core_.writes.Then([this, listings = listings_](base::Now, bool accepted) {
       if (!accepted) return;
       for (const Listing& done : *listings) OnListed(done);
     });
@@ -274,32 +260,32 @@ void Backlog::OnListed(const Listing& listing) {
     --subscription->forgets_in_flight;
   }
   DT_CHECK_LE(subscription->forgets_in_flight, subscription->spills_in_flight);
-  scheduler_->NoteProgress();
+  core_.scheduler.NoteProgress();
   if (listing.index != kNoEntry) return OnEntryListed(listing);
   subscription->listed.Arrived(listing.place, /*only_there=*/true);
-  scheduler_->low_watermark()->Release(listing.due_ms);
+  core_.scheduler.low_watermark()->Release(listing.due_ms);
   FallBehind(subscription, listing.place);
-  turns_->ReadBack(subscription);
+  core_.turns.ReadBack(subscription);
 }
 
 void Backlog::OnEntryListed(const Listing& listing) {
   Subscription* const subscription = listing.subscription;
-  turns_->ReadBack(subscription);
-  DT_CHECK_LT(listing.index, table_->capacity());
+  core_.turns.ReadBack(subscription);
+  DT_CHECK_LT(listing.index, core_.table.capacity());
   // The entry may have ended meanwhile, and another entry may have its index, perhaps of the same
   // message, which was offered again. That one is not listed.
-  const PendingDelivery& entry = (*table_)[listing.index];
+  const PendingDelivery& entry = core_.table[listing.index];
   const bool same = entry.state != EntryState::kFree && entry.spilled &&
                     entry.place() == listing.place && entry.subscription == subscription;
   const bool forgetting = same && entry.state == EntryState::kForgetting;
   subscription->listed.Arrived(listing.place, forgetting);
   if (!same) return;
-  states_->Unpin(listing.index);
+  core_.states.Unpin(listing.index);
   // Only a listing with `forget` removes the entry. After an earlier listing the entry's progress
   // record may not be committed yet, and the end of the message would miss that record.
   if (!listing.forget || !forgetting) return;
   if (!listing.rest) FallBehind(subscription, listing.place);
-  states_->Remove(listing.index);
+  core_.states.Remove(listing.index);
 }
 
 // ---- Entries that hold the low watermark back for too long
@@ -307,7 +293,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
 void Backlog::CollectOld(base::Now now) {
   if (now.wall_ms <= spill_age_ms_) return;
   const std::vector<uint32_t> cookies =
-      scheduler_->low_watermark()->TakeCookies(now.wall_ms - spill_age_ms_);
+      core_.scheduler.low_watermark()->TakeCookies(now.wall_ms - spill_age_ms_);
   old_.insert(old_.end(), cookies.begin(), cookies.end());
 }
 
@@ -315,7 +301,7 @@ bool Backlog::ListOld() {
   for (size_t i = 0; i < kListedPerStep && !old_.empty(); ++i) {
     const EntryIndex index = old_.front();
     old_.pop_front();
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     // A cookie may be stale: its index is free, or belongs to another entry. Listing that entry
     // early does no harm.
     if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
@@ -337,7 +323,7 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
   // overtake older ones.
   while (subscription->ready.head != kNoEntry) {
     const EntryIndex index = subscription->ready.head;
-    states_->TakeOut(index);
+    core_.states.TakeOut(index);
     MoveToDisk(index);
   }
   DT_CHECK_EQ(subscription->ready.count, 0u);
@@ -346,7 +332,7 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
 // ---- Reads from disk
 
 Listed Backlog::ListedAt(const MessageKey& place, const Subscription& subscription) {
-  const auto entry = reader_->Backlog(subscription.state.id, place);
+  const auto entry = core_.reader.Backlog(subscription.state.id, place);
   if (storage::IsDamage(entry.status())) return Listed::kUnknown;
   return !entry.ok() || entry->has_value() ? Listed::kYes : Listed::kNo;
 }
@@ -354,9 +340,9 @@ Listed Backlog::ListedAt(const MessageKey& place, const Subscription& subscripti
 absl::Status Backlog::ReadClaim(Subscription* subscription) {
   if (subscription->claim_read) return absl::OkStatus();
   DT_CHECK(!subscription->claim.has_value());
-  const auto claim = store_->BacklogClaim(shard_, subscription->state.id);
+  const auto claim = core_.store.BacklogClaim(core_.shard, subscription->state.id);
   if (!claim.ok()) {
-    reader_->Fail(claim.status());
+    core_.reader.Fail(claim.status());
     return claim.status();
   }
   subscription->claim_read = true;
@@ -367,7 +353,7 @@ absl::Status Backlog::ReadClaim(Subscription* subscription) {
 bool Backlog::ClaimedBefore(const Subscription& subscription, const MessageKey& place) const {
   DT_CHECK(subscription.claim_read);
   return subscription.recovered_claim.has_value() && place <= *subscription.recovered_claim &&
-         scheduler_->OfUncertainRun(place.id);
+         core_.scheduler.OfUncertainRun(place.id);
 }
 
 }  // namespace duetime::delivery

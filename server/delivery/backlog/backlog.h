@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
@@ -31,7 +31,7 @@ enum class Listed : uint8_t { kNo, kYes, kUnknown };
 // continuation for all listings of a batch. Thread safety: confined to the engine thread.
 class Backlog {
  public:
-  explicit Backlog(const DeliveryParts& parts);
+  explicit Backlog(const Core& core);
 
   // Finds the subscriptions that have a backlog, or may have one because of damage. An error means
   // that the store cannot be read.
@@ -124,19 +124,8 @@ class Backlog {
   void Forget(EntryIndex index, uint64_t place_ms, bool rest);
   void MoveReadyToDisk(Subscription* subscription);
 
-  const uint16_t shard_;
+  const Core& core_;
   const uint64_t spill_age_ms_;
-  storage::MessageStore* const store_;
-  scheduler::PendingWrites* const writes_;
-  protocol::ShardStats* const stats_;
-  scheduler::Scheduler* const scheduler_;
-  StoreReader* const reader_;
-  DeliveryRecords* const records_;
-  PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  DeliveryTimers* const timers_;
-  Turns* const turns_;
-  DeliveryStates* const states_;
   size_t behind_ = 0;
   // The listings of the batch with the sequence `batch_`.
   uint64_t batch_ = 0;

@@ -14,14 +14,14 @@
 
 namespace duetime::delivery {
 
-// The dispatcher reports each message that it lists, reads back or drops. After a start the count
-// of the messages that an earlier run listed is unknown: the dispatcher walks over the backlog
+// Delivery reports each message that it lists, reads back or drops. After a start the count
+// of the messages that an earlier run listed is unknown: delivery walks over the backlog
 // once, page by page, beside its other work. The disk keeps no count, because backlog records are
 // written without a read, so a write cannot know whether its record is new.
 //
 // Guarantee: the count is too low only during a walk, or by messages that changed while they were
 // counted or read back. It is too high only by stale listings: a message that was listed just after
-// its end counts until it is read back (the dispatcher asks the store before it lists a stale
+// its end counts until it is read back (delivery asks the store before it lists a stale
 // offer). A walk corrects both errors. Cost: O(1) for each call, and 20 bytes for each uncommitted
 // record; a walk reads each record once. Thread safety: confined to the engine thread.
 class BacklogCount {

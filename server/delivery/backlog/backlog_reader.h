@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
@@ -27,8 +27,11 @@ namespace duetime::delivery {
 // confined to the engine thread.
 class BacklogReader {
  public:
-  explicit BacklogReader(const DeliveryParts& parts);
+  BacklogReader(const Core& core, Retries* retries, SubscriptionFill* fill);
 
+  // Reads pages back in the turns of their subscriptions, as far as memory has room. An error means
+  // that the store cannot be read.
+  absl::Status Step(base::Now now);
   // Reads the next page. REQUIRES: there is room (MemoryShare::RoomToReadBack).
   absl::Status ReadPage(base::Now now, Subscription* subscription);
 
@@ -52,16 +55,7 @@ class BacklogReader {
   // Handles a listing whose message is in memory at another due time.
   void ReadAgain(base::Now now, EntryIndex index, const storage::BacklogRef& item);
 
-  scheduler::PendingWrites* const writes_;
-  scheduler::KeyLocks* const key_locks_;
-  protocol::ShardStats* const stats_;
-  StoreReader* const reader_;
-  DeliveryRecords* const records_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Turns* const turns_;
-  DeliveryStates* const states_;
-  Backlog* const backlog_;
+  const Core& core_;
   Retries* const retries_;
   SubscriptionFill* const fill_;
 };

@@ -23,16 +23,7 @@ constexpr size_t kLetterBytesMin = 4 << 10;
 
 }  // namespace
 
-DeadLetters::DeadLetters(const DeliveryParts& parts)
-    : names_(parts.shard.names),
-      writes_(parts.shard.writes),
-      stats_(parts.shard.stats),
-      scheduler_(parts.scheduler),
-      reader_(parts.reader),
-      table_(parts.table),
-      ends_(parts.ends) {
-  DT_CHECK(AllSet(names_, writes_, stats_, scheduler_, reader_, table_, ends_));
-}
+DeadLetters::DeadLetters(const Core& core, MessageEnds* ends) : core_(core), ends_(ends) {}
 
 TopicId DeadLetters::TargetOf(const Subscription& subscription) {
   const TopicId own = protocol::DeadLetterOf(subscription.state.settings);
@@ -41,21 +32,21 @@ TopicId DeadLetters::TargetOf(const Subscription& subscription) {
 
 DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
                                     absl::string_view text) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   Subscription* const subscription = entry.subscription;
   const TopicId target = TargetOf(*subscription);
   if (target == TopicId{}) {
     // The caller counts a rejection that is refused for good.
-    if (why != storage::DeadLetterReason::kRejected) ++stats_->dead_letters_refused;
+    if (why != storage::DeadLetterReason::kRejected) ++core_.stats.dead_letters_refused;
     return Made::kNoTopic;
   }
-  const auto record = reader_->Record(entry.key());
+  const auto record = core_.reader.Record(entry.key());
   if (!record.ok() || !record->has_value()) return Made::kNo;
   storage::DeadLetterOrigin origin;
   // The subscription has the name of its creation, and none if no client has named it.
-  std::string topic_name = names_->NameOf(subscription->topic->id);
+  std::string topic_name = core_.names.NameOf(subscription->topic->id);
   if (topic_name.empty()) topic_name = subscription->state.topic_name;
   origin.topic_name = topic_name;
   origin.subscription_name = subscription->state.name;
@@ -67,22 +58,22 @@ DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::De
   origin.last_dispatch_ms = entry.last_dispatch_ms;
   absl::StatusOr<std::string> letter = MakeDeadLetter(**record, target, now.wall_ms, origin);
   if (absl::IsFailedPrecondition(letter.status())) {
-    ++stats_->dead_letter_hops_refused;
+    ++core_.stats.dead_letter_hops_refused;
     ++subscription->dead_letter_hops_refused;
     return Made::kNoMoreHops;
   }
   if (!letter.ok()) return Made::kNo;  // damaged: the message stays where it is
   const MessageRef ref = Put(now, entry, target, *std::move(letter));
-  table_->Learn(index, **record);
+  core_.table.Learn(index, **record);
   ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
-  writes_->Then([this, index, ref, subscription](base::Now, bool accepted) {
+  core_.writes.Then([this, index, ref, subscription](base::Now, bool accepted) {
     if (!accepted) return;
-    DT_CHECK((*table_)[index].state == EntryState::kEnding);
-    DT_CHECK((*table_)[index].subscription == subscription);
-    ++stats_->dead_lettered;
+    DT_CHECK(core_.table[index].state == EntryState::kEnding);
+    DT_CHECK(core_.table[index].subscription == subscription);
+    ++core_.stats.dead_lettered;
     ++subscription->dead_lettered;
     ends_->Finish(index);
-    scheduler_->OnPut(ref);
+    core_.scheduler.OnPut(ref);
   });
   return Made::kYes;
 }
@@ -93,12 +84,12 @@ MessageRef DeadLetters::Put(base::Now now, const PendingDelivery& entry, TopicId
   DT_CHECK(storage::DecodeMessageHeader(letter, &header).ok());
   DT_CHECK(header.topic == topic);
   const MessageRef ref = {
-      .key = scheduler_->NewKey(now, entry.id.slot(), now.wall_ms, /*spread_ms=*/0),
+      .key = core_.scheduler.NewKey(now, entry.id.slot(), now.wall_ms, /*spread_ms=*/0),
       .topic = topic,
       .bytes = static_cast<uint32_t>(letter.size()),
       .flags = header.flags};
   bytes_left_ -= std::min(bytes_left_, std::max(letter.size(), kLetterBytesMin));
-  scheduler_->Put(now, ref, std::move(letter));
+  core_.scheduler.Put(now, ref, std::move(letter));
   return ref;
 }
 

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 
@@ -30,7 +30,7 @@ class DeadLetters {
 
   static constexpr size_t kBytesPerStep = 8 << 20;
 
-  explicit DeadLetters(const DeliveryParts& parts);
+  DeadLetters(const Core& core, MessageEnds* ends);
 
   // Settles the entry as a dead letter. `text` is the reason in the client's words. Unless it
   // returns kYes, the message has not changed. REQUIRES: the entry is not ending.
@@ -48,12 +48,7 @@ class DeadLetters {
   storage::MessageRef Put(base::Now now, const PendingDelivery& entry, storage::TopicId topic,
                           std::string letter);
 
-  TopicNames* const names_;
-  scheduler::PendingWrites* const writes_;
-  protocol::ShardStats* const stats_;
-  scheduler::Scheduler* const scheduler_;
-  StoreReader* const reader_;
-  PendingDeliveries* const table_;
+  const Core& core_;
   MessageEnds* const ends_;
   size_t bytes_left_ = kBytesPerStep;
 };

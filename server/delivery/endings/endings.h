@@ -7,9 +7,7 @@
 
 #include "absl/status/status.h"
 
-#include "server/base/check.h"
-#include "server/scheduler/key_locks.h"
-#include "server/scheduler/message_writer.h"
+#include "server/delivery/core.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
@@ -20,14 +18,7 @@ namespace duetime::delivery {
 // Thread safety: confined to the shard's engine thread.
 class Endings {
  public:
-  // REQUIRES: all pointers outlive it.
-  Endings(uint16_t shard, storage::MessageStore* store, scheduler::MessageWriter* writer,
-          scheduler::KeyLocks* key_locks)
-      : shard_(shard), store_(store), writer_(writer), key_locks_(key_locks) {
-    DT_CHECK(store_ != nullptr);
-    DT_CHECK(writer_ != nullptr);
-    DT_CHECK(key_locks_ != nullptr);
-  }
+  explicit Endings(const Core& core) : core_(core) {}
 
   // `bytes`: the size of the message's record. Sets the tombstone's expire_ms. An error means that
   // the store cannot be read. Cost: one read for a message with a key, none without.
@@ -39,10 +30,7 @@ class Endings {
   absl::Status EndKey(const storage::MessageId& id, const storage::Tombstone& tombstone,
                       storage::Durability durability);
 
-  const uint16_t shard_;
-  storage::MessageStore* const store_;
-  scheduler::MessageWriter* const writer_;
-  scheduler::KeyLocks* const key_locks_;
+  const Core& core_;
 };
 
 }  // namespace duetime::delivery

@@ -33,22 +33,9 @@ constexpr size_t kTopicsPerStep = 100;
 
 }  // namespace
 
-Expiry::Expiry(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
-      writer_(parts.shard.writer),
-      key_locks_(parts.shard.key_locks),
-      stats_(parts.shard.stats),
-      reader_(parts.reader),
-      table_(parts.table),
-      memory_(parts.memory),
-      subscriptions_(parts.subscriptions),
-      states_(parts.states),
-      ends_(parts.ends),
-      dead_letters_(parts.dead_letters),
-      backlog_reader_(parts.backlog_reader) {
-  DT_CHECK(AllSet(writes_, writer_, key_locks_, stats_, reader_, table_, memory_));
-  DT_CHECK(AllSet(subscriptions_, states_, ends_, dead_letters_, backlog_reader_));
-}
+Expiry::Expiry(const Core& core, MessageEnds* ends, DeadLetters* dead_letters,
+               BacklogReader* backlog_reader)
+    : core_(core), ends_(ends), dead_letters_(dead_letters), backlog_reader_(backlog_reader) {}
 
 bool Expiry::Expired(base::Now now, const MessageRecord& head) {
   return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;
@@ -61,11 +48,11 @@ bool Expiry::End(base::Now now, EntryIndex index, LatePolicy policy) {
   }
   if (policy != LatePolicy::kDrop) return false;
   ends_->BeginSettle(now, index, storage::EndState::kExpired, storage::Durability::kBuffered);
-  writes_->Then([this, index](base::Now, bool accepted) {
+  core_.writes.Then([this, index](base::Now, bool accepted) {
     if (!accepted) return;
-    DT_CHECK((*table_)[index].state == EntryState::kEnding);
-    ++stats_->expired;
-    states_->Remove(index);
+    DT_CHECK(core_.table[index].state == EntryState::kEnding);
+    ++core_.stats.expired;
+    core_.states.Remove(index);
   });
   return true;
 }
@@ -77,9 +64,9 @@ void Expiry::AddLimited(storage::TopicId topic) {
 bool Expiry::Step(base::Now now) {
   if (!walk_.has_value()) BeginWalk(now);
   if (!walk_.has_value()) return false;
-  const bool in_memory = walk_->entry < table_->capacity();
+  const bool in_memory = walk_->entry < core_.table.capacity();
   const bool ended = in_memory ? WalkMemory(now) : WalkDisk(now);
-  if (walk_->entry < table_->capacity() || !walk_->subscriptions.empty()) return ended;
+  if (walk_->entry < core_.table.capacity() || !walk_->subscriptions.empty()) return ended;
   next_walk_mono_ms_[walk_->topic] = now.mono_ms + kWalkPeriodMs;
   walk_.reset();
   return false;
@@ -90,9 +77,9 @@ void Expiry::BeginWalk(base::Now now) {
     const storage::TopicId id = limited_.front();
     limited_.pop_front();
     limited_.push_back(id);
-    const protocol::TopicQuota* const quota = writer_->QuotaOf(id);
+    const protocol::TopicQuota* const quota = core_.writer.QuotaOf(id);
     if (quota == nullptr || quota->HasRoom() || now.mono_ms < next_walk_mono_ms_[id]) continue;
-    const Topic& topic = *subscriptions_->TopicOf(id);
+    const Topic& topic = *core_.subscriptions.TopicOf(id);
     if (topic.settings->paused_by_restore()) continue;
     walk_ = Walk{.topic = id, .entry = 0, .subscriptions = {}, .place = {}};
     for (const Subscription* const subscription : topic.subscriptions) {
@@ -103,12 +90,12 @@ void Expiry::BeginWalk(base::Now now) {
 }
 
 bool Expiry::Locked(const storage::MessageId& id) const {
-  return key_locks_->Locked(id) || ends_->AnyEnding(id);
+  return core_.key_locks.Locked(id) || ends_->AnyEnding(id);
 }
 
 std::optional<LatePolicy> Expiry::PolicyOf(base::Now now, const MessageKey& key,
                                            std::string* bytes) {
-  auto record = reader_->Record(key);
+  auto record = core_.reader.Record(key);
   // A damaged or stale message is for the part that delivers it.
   if (!record.ok() || !record->has_value()) return std::nullopt;
   *bytes = **std::move(record);
@@ -123,9 +110,9 @@ bool Expiry::WalkMemory(base::Now now) {
   bool ended = false;
   size_t read = 0;
   for (size_t passed = 0; passed < kPassedPerStep && read < kPage.entries; ++passed) {
-    if (walk_->entry >= table_->capacity() || !dead_letters_->has_budget()) break;
+    if (walk_->entry >= core_.table.capacity() || !dead_letters_->has_budget()) break;
     const EntryIndex index = walk_->entry++;
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     if (entry.state != EntryState::kReady || entry.subscription->topic->id != walk_->topic ||
         Locked(entry.id)) {
       continue;
@@ -134,14 +121,14 @@ bool Expiry::WalkMemory(base::Now now) {
     std::string record;
     const auto policy = PolicyOf(now, entry.key(), &record);
     if (!policy.has_value()) continue;
-    table_->Learn(index, record);
+    core_.table.Learn(index, record);
     if (End(now, index, *policy)) ended = true;
   }
   return ended;
 }
 
 bool Expiry::WalkDisk(base::Now now) {
-  Subscription* const subscription = subscriptions_->Find(walk_->subscriptions.back());
+  Subscription* const subscription = core_.subscriptions.Find(walk_->subscriptions.back());
   const auto next = [this] {
     walk_->subscriptions.pop_back();
     walk_->place = {};
@@ -150,11 +137,11 @@ bool Expiry::WalkDisk(base::Now now) {
   if (subscription == nullptr || subscription->state.deleting || !subscription->backlog.any()) {
     return next();
   }
-  const storage::ScanLimit limit{.entries = std::min(kPage.entries, memory_->RoomToReadBack()),
+  const storage::ScanLimit limit{.entries = std::min(kPage.entries, core_.memory.RoomToReadBack()),
                                  .bytes = kPage.bytes};
   if (subscription->reading || limit.entries == 0) return next();
   const MessageKey from = std::max(walk_->place, subscription->backlog.first());
-  const auto page = reader_->BacklogPage(subscription->state.id, from, limit);
+  const auto page = core_.reader.BacklogPage(subscription->state.id, from, limit);
   if (!page.ok()) return next();
   if (page->items.empty()) {
     if (!page->next.has_value()) return next();
@@ -165,18 +152,18 @@ bool Expiry::WalkDisk(base::Now now) {
   for (const BacklogRef& item : page->items) {
     if (!dead_letters_->has_budget()) return true;
     walk_->place = After(item.key);
-    if (Locked(item.key.id) || table_->Find(item.key.id, subscription) != kNoEntry) continue;
+    if (Locked(item.key.id) || core_.table.Find(item.key.id, subscription) != kNoEntry) continue;
     std::string record;
     const auto policy = PolicyOf(now, KeyOf(item), &record);
     if (!policy.has_value()) continue;
     const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
-    if (!reader_->ok()) return false;
+    if (!core_.reader.ok()) return false;
     if (index == kNoEntry) continue;
     if (End(now, index, *policy)) {
       subscription->listed.Taken(item.key);
       ended = true;
     } else {
-      states_->Remove(index);
+      core_.states.Remove(index);
     }
   }
   return ended;

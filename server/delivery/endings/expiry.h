@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_record.h"
 #include "storage/message_store.h"
@@ -32,7 +32,8 @@ class Expiry {
  public:
   static constexpr uint64_t kWalkPeriodMs = 10'000;
 
-  explicit Expiry(const DeliveryParts& parts);
+  Expiry(const Core& core, MessageEnds* ends, DeadLetters* dead_letters,
+         BacklogReader* backlog_reader);
 
   static bool Expired(base::Now now, const storage::MessageRecord& head);
 
@@ -68,15 +69,7 @@ class Expiry {
                                               std::string* bytes);
   bool Locked(const storage::MessageId& id) const;
 
-  scheduler::PendingWrites* const writes_;
-  const scheduler::MessageWriter* const writer_;
-  scheduler::KeyLocks* const key_locks_;
-  protocol::ShardStats* const stats_;
-  StoreReader* const reader_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Subscriptions* const subscriptions_;
-  DeliveryStates* const states_;
+  const Core& core_;
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
   BacklogReader* const backlog_reader_;

@@ -46,25 +46,14 @@ struct LeaseEnds::Batch {
   std::vector<EntryIndex> acked;
 };
 
-LeaseEnds::LeaseEnds(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
-      effects_(parts.shard.effects),
-      stats_(parts.shard.stats),
-      reader_(parts.reader),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      timers_(parts.timers),
-      streams_(parts.streams),
-      leases_(parts.leases),
-      states_(parts.states),
-      pacing_(parts.pacing),
-      ends_(parts.ends),
-      dead_letters_(parts.dead_letters),
-      retries_(parts.retries),
-      left_(kSettlesPerStep) {
-  DT_CHECK(AllSet(writes_, effects_, stats_, reader_, table_, subscriptions_, timers_));
-  DT_CHECK(AllSet(streams_, leases_, states_, pacing_, ends_, dead_letters_, retries_));
-}
+LeaseEnds::LeaseEnds(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
+                     Retries* retries)
+    : core_(core),
+      pacing_(pacing),
+      ends_(ends),
+      dead_letters_(dead_letters),
+      retries_(retries),
+      left_(kSettlesPerStep) {}
 
 // ---- Settlements
 
@@ -76,22 +65,22 @@ void LeaseEnds::Settle(base::Now now, SettleCommand command) {
     // The command waits behind the stream's earlier settlements.
     it->second.push_back(std::move(waiting));
   } else if (!SettleSome(now, &waiting)) {
-    turns_.push_back(stream);
+    stream_turns_.push_back(stream);
     waiting_[stream].push_back(std::move(waiting));
   }
 }
 
 void LeaseEnds::SettleWaiting(base::Now now) {
-  DT_CHECK_EQ(turns_.size(), waiting_.size());
-  while (!turns_.empty() && left_ > 0 && dead_letters_->has_budget()) {
-    const StreamId stream = turns_.front();
-    turns_.pop_front();
+  DT_CHECK_EQ(stream_turns_.size(), waiting_.size());
+  while (!stream_turns_.empty() && left_ > 0 && dead_letters_->has_budget()) {
+    const StreamId stream = stream_turns_.front();
+    stream_turns_.pop_front();
     std::deque<Waiting>& commands = waiting_[stream];
     DT_CHECK(!commands.empty());
     while (!commands.empty() && SettleSome(now, &commands.front())) commands.pop_front();
     if (!commands.empty()) {
       // The next step begins with another stream.
-      turns_.push_back(stream);
+      stream_turns_.push_back(stream);
       return;
     }
     waiting_.erase(stream);
@@ -117,9 +106,9 @@ bool LeaseEnds::SettleSome(base::Now now, Waiting* waiting) {
 EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
   DT_CHECK_GT(left_, 0u);
   --left_;
-  const EntryIndex index = leases_->Find(token);
+  const EntryIndex index = core_.leases.Find(token);
   if (index == kNoEntry) {
-    ++stats_->settle_refused;
+    ++core_.stats.settle_refused;
     batch->now.refused.push_back({.token = token});
   }
   return index;
@@ -129,11 +118,11 @@ void LeaseEnds::Begin(base::Now now, LeaseToken token, Batch* batch) {
   const EntryIndex index = FindLease(token, batch);
   if (index == kNoEntry) return;
   batch->now.begun.push_back(token);
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   entry.begun = true;
   // The time before the handler's begin is not the handler's.
-  const uint64_t lease_ms = streams_->Get(entry.stream)->lease_ms;
-  if (now.mono_ms + lease_ms > entry.wait_end_mono_ms) leases_->Extend(now, index, lease_ms);
+  const uint64_t lease_ms = core_.streams.Get(entry.stream)->lease_ms;
+  if (now.mono_ms + lease_ms > entry.wait_end_mono_ms) core_.leases.Extend(now, index, lease_ms);
 }
 
 void LeaseEnds::Settle(base::Now now, const Settlement& settlement, Batch* batch) {
@@ -147,15 +136,15 @@ void LeaseEnds::Settle(base::Now now, const Settlement& settlement, Batch* batch
       return;
     case SettleAction::kNack:
       batch->later.settled.push_back(settlement.token);
-      ++stats_->nacked;
+      ++core_.stats.nacked;
       // The process has outlived the handler.
-      (*table_)[index].suspect = false;
+      core_.table[index].suspect = false;
       return retries_->Fail(now, index, Failure::kNacked, settlement.ms, settlement.reason);
     case SettleAction::kExtend:
       DT_CHECK(settlement.ms.has_value());
       batch->now.extended.push_back(settlement.token);
-      leases_->Extend(now, index, *settlement.ms);
-      ++stats_->extended;
+      core_.leases.Extend(now, index, *settlement.ms);
+      ++core_.stats.extended;
       return;
     case SettleAction::kDeadLetter:
       return Reject(now, index, settlement, batch);
@@ -171,16 +160,16 @@ void LeaseEnds::Reject(base::Now now, EntryIndex index, const Settlement& settle
   const Made made =
       dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, settlement.reason);
   if (made == Made::kYes) return batch->later.settled.push_back(settlement.token);
-  if (!reader_->ok()) return;  // the shard stops, and the lease has not ended
+  if (!core_.reader.ok()) return;  // the shard stops, and the lease has not ended
   protocol::RefusedSettlement refused{.token = settlement.token,
                                       .refusal = protocol::SettleRefusal::kNoDeadLetterTopic};
   if (made == Made::kNoMoreHops) refused.refusal = protocol::SettleRefusal::kNoMoreHops;
   if (made == Made::kNoTopic && !settlement.again) {
-    refused.topic = (*table_)[index].subscription->state.topic;
+    refused.topic = core_.table[index].subscription->state.topic;
     refused.reason = settlement.reason;
   } else {
-    ++stats_->settle_refused;
-    if (made == Made::kNoTopic) ++stats_->dead_letters_refused;
+    ++core_.stats.settle_refused;
+    if (made == Made::kNoTopic) ++core_.stats.dead_letters_refused;
   }
   batch->now.refused.push_back(std::move(refused));
 }
@@ -190,38 +179,38 @@ void LeaseEnds::Answer(Batch batch) {
   protocol::SettleReply& at_once = batch.now;
   if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.begun.empty() ||
       !at_once.refused.empty()) {
-    effects_->settles.push_back(std::move(at_once));
+    core_.effects.settles.push_back(std::move(at_once));
   }
   if (batch.later.settled.empty()) return;
-  writes_->Then([this, reply = std::move(batch.later), acked = std::move(batch.acked)](
-                    base::Now, bool accepted) mutable {
+  core_.writes.Then([this, reply = std::move(batch.later), acked = std::move(batch.acked)](
+                        base::Now, bool accepted) mutable {
     if (!accepted) return;
     FinishAcks(acked);
-    effects_->settles.push_back(std::move(reply));
+    core_.effects.settles.push_back(std::move(reply));
   });
 }
 
 void LeaseEnds::FinishAcks(const std::vector<EntryIndex>& acked) {
-  stats_->acked += acked.size();
+  core_.stats.acked += acked.size();
   // Nearly always all leases are of one stream, and its credit returns in one call.
   StreamId stream{};
   int64_t messages = 0;
   int64_t bytes = 0;
   for (const EntryIndex index : acked) {
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     DT_CHECK(entry.state == EntryState::kEnding);
     ++entry.subscription->acked;
     pacing_->OnSuccess(entry.subscription);
     if (entry.stream != stream) {
-      if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);
+      if (messages > 0) core_.streams.ReturnCredit(stream, messages, bytes);
       stream = entry.stream;
       messages = bytes = 0;
     }
     ++messages;
     bytes += entry.bytes;
-    states_->Remove(index);
+    core_.states.Remove(index);
   }
-  if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);
+  if (messages > 0) core_.streams.ReturnCredit(stream, messages, bytes);
 }
 
 // ---- Streams and time
@@ -232,7 +221,7 @@ bool LeaseEnds::Step(base::Now now) {
   SettleWaiting(now);
   bool more = !waiting_.empty();
   unknown_stream_waits_ = std::any_of(waiting_.begin(), waiting_.end(), [this](const auto& item) {
-    return streams_->Find(item.first) == nullptr;
+    return core_.streams.Find(item.first) == nullptr;
   });
   // Leases and delays keep half of the budget, however much clients settle.
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 2);
@@ -240,15 +229,15 @@ bool LeaseEnds::Step(base::Now now) {
   for (size_t ended = 0; ended < kTimersPerStep && dead_letters_->has_budget();
        ended += kTimersPerSlice) {
     const bool all =
-        timers_->Advance(now.mono_ms, kTimersPerSlice,
-                         [&](const DeliveryTimers::Timer& timer) { ExpireTimer(now, timer); });
+        core_.timers.Advance(now.mono_ms, kTimersPerSlice,
+                             [&](const DeliveryTimers::Timer& timer) { ExpireTimer(now, timer); });
     if (all) return more;
   }
   return true;
 }
 
 bool LeaseEnds::GiveBackClosing(base::Now now) {
-  std::deque<StreamId>& closing = streams_->closing();
+  std::deque<StreamId>& closing = core_.streams.closing();
   for (size_t i = 0; i < kGivenBackPerStep && !closing.empty() && dead_letters_->has_budget();
        ++i) {
     const StreamId id = closing.front();
@@ -258,21 +247,21 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
       closing.push_back(id);
       continue;
     }
-    Stream* const stream = streams_->Find(id);
+    Stream* const stream = core_.streams.Find(id);
     if (stream == nullptr || stream->in_flight.count == 0) {
       closing.pop_front();
       continue;
     }
     const EntryIndex index = stream->in_flight.head;
     DT_CHECK_NE(index, kNoEntry);
-    DT_CHECK((*table_)[index].stream == id);
+    DT_CHECK(core_.table[index].stream == id);
     GiveBack(now, *stream, index);
   }
   return !closing.empty();
 }
 
 void LeaseEnds::GiveBack(base::Now now, const Stream& stream, EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   // The list is in the order of delivery, so the last entries are those that did not leave the
   // server.
   const bool left = !stream.unsent && stream.in_flight.count > stream.not_received;
@@ -292,24 +281,24 @@ void LeaseEnds::GiveBack(base::Now now, const Stream& stream, EntryIndex index) 
 
 void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
   if (timer.index == kNoEntry) {
-    Subscription* const subscription = subscriptions_->Find(timer.subscription);
+    Subscription* const subscription = core_.subscriptions.Find(timer.subscription);
     if (subscription != nullptr) pacing_->CheckAgain(now, subscription);
     return;
   }
-  DT_CHECK_GE(now.mono_ms, (*table_)[timer.index].wait_end_mono_ms);
-  if ((*table_)[timer.index].state == EntryState::kInFlight) return ExpireLease(now, timer.index);
-  states_->TakeDelayed(timer.index);
-  states_->MakeReady(timer.index);
+  DT_CHECK_GE(now.mono_ms, core_.table[timer.index].wait_end_mono_ms);
+  if (core_.table[timer.index].state == EntryState::kInFlight) return ExpireLease(now, timer.index);
+  core_.states.TakeDelayed(timer.index);
+  core_.states.MakeReady(timer.index);
 }
 
 void LeaseEnds::ExpireLease(base::Now now, EntryIndex index) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.timer.none());
   if (MaySettle(entry) && now.mono_ms < entry.wait_end_mono_ms + kGraceMaxMs) {
-    return timers_->Postpone(index, now.mono_ms + kGraceMs);
+    return core_.timers.Postpone(index, now.mono_ms + kGraceMs);
   }
-  ++stats_->leases_lost;
-  if (streams_->Get(entry.stream)->reports_begun && !entry.begun) {
+  ++core_.stats.leases_lost;
+  if (core_.streams.Get(entry.stream)->reports_begun && !entry.begun) {
     // A subscriber that works would have reported or released it. The handler may have stopped the
     // subscriber before the report left.
     entry.suspect = true;

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/commands.h"
@@ -30,7 +30,8 @@ class LeaseEnds {
   // Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
   static constexpr size_t kSettlesPerStep = 2000;
 
-  explicit LeaseEnds(const DeliveryParts& parts);
+  LeaseEnds(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
+            Retries* retries);
 
   // Settles as much as the step's share allows. The rest waits for the next steps.
   void Settle(base::Now now, protocol::SettleCommand command);
@@ -76,16 +77,7 @@ class LeaseEnds {
   void ExpireLease(base::Now now, EntryIndex index);
   bool MaySettle(const PendingDelivery& entry) const;
 
-  scheduler::PendingWrites* const writes_;
-  protocol::Effects* const effects_;
-  protocol::ShardStats* const stats_;
-  const StoreReader* const reader_;
-  PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  DeliveryTimers* const timers_;
-  Streams* const streams_;
-  Leases* const leases_;
-  DeliveryStates* const states_;
+  const Core& core_;
   Pacing* const pacing_;
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
@@ -94,7 +86,7 @@ class LeaseEnds {
   size_t left_ = 0;
   // Settlements that wait for the next steps, by stream and in order; and their streams, in turn.
   absl::flat_hash_map<protocol::StreamId, std::deque<Waiting>> waiting_;
-  std::deque<protocol::StreamId> turns_;
+  std::deque<protocol::StreamId> stream_turns_;
   // True while a settlement from an unknown stream (a unary Settle) waits. It may name any lease.
   bool unknown_stream_waits_ = false;
   bool stopped_ = false;

@@ -19,32 +19,18 @@ using storage::EndState;
 using storage::MessageKey;
 using storage::Progress;
 
-MessageEnds::MessageEnds(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
-      stats_(parts.shard.stats),
-      reader_(parts.reader),
-      records_(parts.records),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      streams_(parts.streams),
-      states_(parts.states),
-      backlog_(parts.backlog),
-      status_(parts.status),
-      endings_(parts.shard.shard, parts.shard.store, parts.shard.writer, parts.shard.key_locks) {
-  DT_CHECK(AllSet(writes_, stats_, reader_, records_, table_));
-  DT_CHECK(AllSet(subscriptions_, streams_, states_, backlog_, status_));
-}
+MessageEnds::MessageEnds(const Core& core) : core_(core), endings_(core) {}
 
 // ---- For one subscription
 
 void MessageEnds::BeginSettle(base::Now now, EntryIndex index, EndState how,
                               Durability durability) {
-  states_->TakeOut(index);
-  const PendingDelivery& entry = (*table_)[index];
+  core_.states.TakeOut(index);
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.seen);
-  backlog_->Unlist(index);
+  core_.backlog.Unlist(index);
   const auto rows = RowsIfLast(entry.key(), *entry.subscription);
-  states_->MakeEnding(index, /*ends_message=*/rows.has_value());
+  core_.states.MakeEnding(index, /*ends_message=*/rows.has_value());
   if (rows.has_value()) {
     EndByLast(now, index, *rows, how, durability);
   } else {
@@ -58,19 +44,19 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
   if (!topic.several) return ProgressRows();
   // Most settlements return from this loop, because another subscription has the message in memory
   // and has not settled it.
-  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
-    const PendingDelivery& entry = (*table_)[i];
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    const PendingDelivery& entry = core_.table[i];
     // An entry at another place is a stale offer and does not count.
     if (entry.subscription == &subscription || entry.due_ms != key.due_ms) continue;
     // A deleted subscription drops its entries step by step, and none of them keeps the message.
     if (!entry.subscription->Covers(key.id)) continue;
     if (entry.state != EntryState::kEnding) return std::nullopt;
   }
-  auto rows = reader_->Progress(key);
+  auto rows = core_.reader.Progress(key);
   if (!rows.ok()) return std::nullopt;
   for (const Subscription* const other : topic.subscriptions) {
     if (other == &subscription || !other->Covers(key.id)) continue;
-    if (table_->FindAt(key, other) == kNoEntry && !rows->Settled(other->state.id)) {
+    if (core_.table.FindAt(key, other) == kNoEntry && !rows->Settled(other->state.id)) {
       return std::nullopt;
     }
   }
@@ -78,7 +64,7 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
 }
 
 void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kEnding);
   DT_CHECK(!entry.ends_message);
   const Subscription& subscription = *entry.subscription;
@@ -87,17 +73,17 @@ void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
   const bool touched = entry.maybe_delivered || how == EndState::kDeadLettered;
   const uint32_t attempts = std::max(entry.attempts, touched ? 1u : 0u);
   if (subscription.state.deleting && attempts == 0) {
-    if (entry.progress) records_->RemoveProgress(entry.key(), subscription.state.id);
+    if (entry.progress) core_.records.RemoveProgress(entry.key(), subscription.state.id);
     return;
   }
   entry.progress = true;
-  records_->PutProgress(entry.key(), subscription.state.id,
-                        {.state = Progress::State::kSettled, .attempts = attempts});
+  core_.records.PutProgress(entry.key(), subscription.state.id,
+                            {.state = Progress::State::kSettled, .attempts = attempts});
 }
 
 void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, EndState how,
                             Durability durability) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kEnding);
   DT_CHECK(entry.ends_message);
   DT_CHECK(entry.seen);
@@ -116,63 +102,63 @@ void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows&
   tombstone.fire_ms = entry.fire_ms;
   tombstone.dispatch_ms = entry.dispatch_ms;
   tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
-  if (const EntryDetails* const details = table_->DetailsOf(index); details != nullptr) {
+  if (const EntryDetails* const details = core_.table.DetailsOf(index); details != nullptr) {
     tombstone.key = details->key;
     tombstone.revision = details->revision;
   }
   absl::Status status =
       endings_.Write(entry.key(), entry.record_bytes, topic.tombstone_retention_ms,
                      std::move(tombstone), durability);
-  if (!status.ok()) reader_->Fail(status);
+  if (!status.ok()) core_.reader.Fail(status);
 }
 
 void MessageEnds::RemoveProgress(const MessageKey& key, const ProgressRows& rows) {
-  for (const auto& [id, progress] : rows) records_->RemoveProgress(key, id);
-  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
-    const PendingDelivery& entry = (*table_)[i];
+  for (const auto& [id, progress] : rows) core_.records.RemoveProgress(key, id);
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    const PendingDelivery& entry = core_.table[i];
     const storage::SubscriptionId id = entry.subscription->state.id;
     if (entry.due_ms == key.due_ms && entry.progress && rows.Find(id) == nullptr) {
-      records_->RemoveProgress(key, id);
+      core_.records.RemoveProgress(key, id);
     }
   }
 }
 
 void MessageEnds::Finish(EntryIndex index) {
-  const protocol::StreamId stream = (*table_)[index].stream;
-  const uint32_t bytes = (*table_)[index].bytes;
-  states_->Remove(index);
-  if (stream != protocol::StreamId{}) streams_->ReturnCredit(stream, 1, bytes);
+  const protocol::StreamId stream = core_.table[index].stream;
+  const uint32_t bytes = core_.table[index].bytes;
+  core_.states.Remove(index);
+  if (stream != protocol::StreamId{}) core_.streams.ReturnCredit(stream, 1, bytes);
 }
 
 void MessageEnds::Drop(base::Now now, EntryIndex index) {
   BeginSettle(now, index, EndState::kDropped, Durability::kBuffered);
-  ++stats_->dropped;
-  writes_->Then([this, index](base::Now, bool accepted) {
+  ++core_.stats.dropped;
+  core_.writes.Then([this, index](base::Now, bool accepted) {
     if (!accepted) return;
-    DT_CHECK((*table_)[index].state == EntryState::kEnding);
+    DT_CHECK(core_.table[index].state == EntryState::kEnding);
     Finish(index);
   });
 }
 
 void MessageEnds::DropStale(EntryIndex index) {
-  states_->TakeOut(index);
-  backlog_->Unlist(index);
+  core_.states.TakeOut(index);
+  core_.backlog.Unlist(index);
   Finish(index);
 }
 
 // ---- For all subscriptions
 
 bool MessageEnds::AnyEnding(const storage::MessageId& id) const {
-  for (EntryIndex i = table_->Find(id); i != kNoEntry; i = (*table_)[i].sibling) {
-    if ((*table_)[i].state == EntryState::kEnding) return true;
+  for (EntryIndex i = core_.table.Find(id); i != kNoEntry; i = core_.table[i].sibling) {
+    if (core_.table[i].state == EntryState::kEnding) return true;
   }
   return false;
 }
 
 bool MessageEnds::OnlySettling(const MessageKey& key) const {
   bool settling = false;
-  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
-    const PendingDelivery& entry = (*table_)[i];
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    const PendingDelivery& entry = core_.table[i];
     if (entry.due_ms != key.due_ms || entry.state != EntryState::kEnding) continue;
     if (entry.ends_message) return false;
     settling = true;
@@ -181,23 +167,24 @@ bool MessageEnds::OnlySettling(const MessageKey& key) const {
 }
 
 bool MessageEnds::MessageEnding(const MessageKey& key) const {
-  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
-    if ((*table_)[i].state == EntryState::kEnding && (*table_)[i].ends_message) return true;
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    if (core_.table[i].state == EntryState::kEnding && core_.table[i].ends_message) return true;
   }
   return false;
 }
 
 absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
   DT_CHECK(end.record != nullptr);
+  DT_CHECK(end.status != nullptr);
   DT_CHECK_GT(end.bytes, 0u);
   const MessageKey& key = end.key;
   const storage::MessageRecord& record = *end.record;
   DT_CHECK(!AnyEnding(key.id));
-  const Topic& topic = *subscriptions_->TopicOf(record.header.topic);
+  const Topic& topic = *core_.subscriptions.TopicOf(record.header.topic);
   storage::Tombstone tombstone;
   tombstone.state = end.how;
   tombstone.topic = topic.id;
-  tombstone.attempts = end.attempts;
+  tombstone.attempts = end.status->attempts;
   tombstone.payload_bytes = static_cast<uint32_t>(record.payload.size());
   tombstone.deliver_ms = record.header.deliver_ms;
   tombstone.accept_ms = record.header.accept_ms;
@@ -205,53 +192,45 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
   tombstone.revision = record.revision;
   tombstone.redelivery_stopped = end.redelivery_stopped;
   tombstone.key = std::string(record.key);
-  if (const EntryIndex index = table_->FindAt(key); index != kNoEntry) {
-    tombstone.fire_ms = (*table_)[index].fire_ms;
-    tombstone.dispatch_ms = (*table_)[index].dispatch_ms;
+  if (const EntryIndex index = core_.table.FindAt(key); index != kNoEntry) {
+    tombstone.fire_ms = core_.table[index].fire_ms;
+    tombstone.dispatch_ms = core_.table[index].dispatch_ms;
   }
-  if (absl::Status status = BeginMove(key, topic); !status.ok()) return status;
+  BeginMove(key, topic, end.status->rows);
   return endings_.Write(key, end.bytes, topic.tombstone_retention_ms, std::move(tombstone),
                         end.durability);
 }
 
-absl::Status MessageEnds::BeginMove(const MessageKey& key, const Topic& topic) {
-  ProgressRows rows;
-  // The entry of a topic's only subscription knows whether a progress record exists.
-  if (topic.several || table_->FindAt(key) == kNoEntry) {
-    auto read = status_->RowsOf(key, topic);
-    if (!read.ok()) return read.status();
-    rows = *std::move(read);
-  }
+void MessageEnds::BeginMove(const MessageKey& key, const Topic& topic, const ProgressRows& rows) {
   for (Subscription* const subscription : topic.subscriptions) {
-    const EntryIndex index = table_->FindAt(key, subscription);
+    const EntryIndex index = core_.table.FindAt(key, subscription);
     if (index != kNoEntry) {
-      states_->TakeOut(index);
-      states_->MakeEnding(index, /*ends_message=*/true);
-      backlog_->Unlist(index);
+      core_.states.TakeOut(index);
+      core_.states.MakeEnding(index, /*ends_message=*/true);
+      core_.backlog.Unlist(index);
     } else if (subscription->backlog.any()) {
       UnlistUnseen(key, subscription, rows.Find(subscription->state.id));
     }
   }
   RemoveProgress(key, rows);
-  return absl::OkStatus();
 }
 
 void MessageEnds::UnlistUnseen(const MessageKey& key, Subscription* subscription,
                                const Progress* row) {
   const MessageKey place = {.due_ms = row != nullptr && row->listed ? row->retry_ms : key.due_ms,
                             .id = key.id};
-  backlog_->Unlist(place, *subscription);
+  core_.backlog.Unlist(place, *subscription);
   // The count needs a read, and only bounded subscriptions keep one.
   if (subscription->bounded() && !subscription->listed.Recall(key.id) &&
-      backlog_->ListedAt(place, *subscription) == Listed::kYes) {
+      core_.backlog.ListedAt(place, *subscription) == Listed::kYes) {
     subscription->listed.Taken(place);
   }
 }
 
 void MessageEnds::FinishAll(const MessageKey& key) {
-  EntryIndex index = table_->Find(key.id);
+  EntryIndex index = core_.table.Find(key.id);
   while (index != kNoEntry) {
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     const EntryIndex next = entry.sibling;
     if (entry.due_ms == key.due_ms && entry.state == EntryState::kEnding) Finish(index);
     index = next;

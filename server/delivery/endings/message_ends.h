@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/endings/endings.h"
 #include "server/delivery/endings/message_status.h"
 #include "server/delivery/store_reader.h"
@@ -23,8 +23,8 @@ struct MessageEnd {
   // The decoded record, and the size of the encoded one.
   const storage::MessageRecord* record = nullptr;
   uint32_t bytes = 0;
-  // Deliveries begun, for the tombstone.
-  uint32_t attempts = 0;
+  // As MessageStatus has just returned it.
+  const DeliveryStatus* status = nullptr;
   storage::EndState how{};
   bool redelivery_stopped = false;
   storage::Durability durability = storage::Durability::kSynced;
@@ -42,7 +42,7 @@ struct MessageEnd {
 // and one read if the topic has or had several. Thread safety: confined to the engine thread.
 class MessageEnds {
  public:
-  explicit MessageEnds(const DeliveryParts& parts);
+  explicit MessageEnds(const Core& core);
 
   // ---- For one subscription
   //
@@ -64,8 +64,9 @@ class MessageEnds {
   // commit.
   absl::Status BeginEnd(base::Now now, const MessageEnd& end);
   // Takes the message from all subscriptions, because it moves to another key. The caller calls
-  // FinishAll after the commit.
-  absl::Status BeginMove(const storage::MessageKey& key, const Topic& topic);
+  // FinishAll after the commit. `rows`: its progress records, as MessageStatus has just returned
+  // them.
+  void BeginMove(const storage::MessageKey& key, const Topic& topic, const ProgressRows& rows);
   void FinishAll(const storage::MessageKey& key);
 
   // True if an end of the message, for one subscription or for all, is not committed yet.
@@ -89,16 +90,7 @@ class MessageEnds {
   void UnlistUnseen(const storage::MessageKey& key, Subscription* subscription,
                     const storage::Progress* row);
 
-  scheduler::PendingWrites* const writes_;
-  protocol::ShardStats* const stats_;
-  StoreReader* const reader_;
-  DeliveryRecords* const records_;
-  PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  Streams* const streams_;
-  DeliveryStates* const states_;
-  Backlog* const backlog_;
-  MessageStatus* const status_;
+  const Core& core_;
   Endings endings_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "server/base/check.h"
 #include "server/delivery/backlog/backlog.h"
@@ -15,37 +16,31 @@ using protocol::MessageState;
 using storage::MessageKey;
 using storage::Progress;
 
-MessageStatus::MessageStatus(const DeliveryParts& parts)
-    : scheduler_(parts.scheduler),
-      reader_(parts.reader),
-      table_(parts.table),
-      backlog_(parts.backlog) {
-  DT_CHECK(AllSet(scheduler_, reader_, table_, backlog_));
-}
+MessageStatus::MessageStatus(const Core& core) : core_(core) {}
 
 absl::StatusOr<MessageStatus::Past> MessageStatus::PastOf(const MessageKey& key,
                                                           Subscription* subscription,
                                                           const Progress* row) {
   Past past{.attempts = row != nullptr ? row->attempts : 0,
-            .uncertain = scheduler_->MaybeDelivered(key)};
+            .uncertain = core_.scheduler.MaybeDelivered(key)};
   if (!subscription->backlog.any()) return past;
   const MessageKey place = {.due_ms = row != nullptr && row->listed ? row->retry_ms : key.due_ms,
                             .id = key.id};
-  const auto listed = reader_->Backlog(subscription->state.id, place);
+  const auto listed = core_.reader.Backlog(subscription->state.id, place);
   if (!listed.ok()) return listed.status();
   if (!listed->has_value()) return past;
-  if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
+  if (absl::Status status = core_.backlog.ReadClaim(subscription); !status.ok()) return status;
   // Since the listing, only an earlier run that read the message back can have handed it out.
   past.attempts = std::max(past.attempts, (*listed)->attempts);
-  past.uncertain = (*listed)->maybe_delivered || backlog_->ClaimedBefore(*subscription, place);
+  past.uncertain = (*listed)->maybe_delivered || core_.backlog.ClaimedBefore(*subscription, place);
   return past;
 }
 
 absl::StatusOr<ProgressRows> MessageStatus::RowsOf(const MessageKey& key, const Topic& topic) {
   DT_CHECK(!topic.subscriptions.empty());
-  if (!scheduler_->MayRepeat(key)) {
+  if (!core_.scheduler.MayRepeat(key)) {
     // No message beyond the claim has been handed out.
-    if (key.due_ms > scheduler_->claim_ms()) return ProgressRows();
+    if (key.due_ms > core_.scheduler.claim_ms()) return ProgressRows();
     const auto& all = topic.subscriptions;
     if (!topic.several && std::none_of(all.begin(), all.end(), [](const Subscription* one) {
           return one->forgot_delivered;
@@ -53,19 +48,19 @@ absl::StatusOr<ProgressRows> MessageStatus::RowsOf(const MessageKey& key, const 
       return ProgressRows();
     }
   }
-  return reader_->Progress(key);
+  return core_.reader.Progress(key);
 }
 
 absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     base::Now now, const MessageKey& key, const Topic& topic,
     std::vector<protocol::SubscriptionStatus>* list) {
-  const auto rows = RowsOf(key, topic);
+  auto rows = RowsOf(key, topic);
   if (!rows.ok()) return rows.status();
   DeliveryStatus all;
   for (Subscription* const subscription : topic.subscriptions) {
     const Progress* const row = rows->Find(subscription->state.id);
     if (!subscription->Covers(key.id)) {
-      const bool on_disk = table_->FindAt(key, subscription) == kNoEntry;
+      const bool on_disk = core_.table.FindAt(key, subscription) == kNoEntry;
       if (!subscription->state.deleting || !on_disk) continue;
       // It may have delivered the message before it was deleted. Until the release takes its
       // listing up, only the listing tells.
@@ -83,18 +78,19 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     if (list == nullptr) continue;
     list->push_back(one->status);
     FindHolder(key, *subscription, &list->back());
-    if (!reader_->ok()) return reader_->status();
+    if (!core_.reader.ok()) return core_.reader.status();
   }
   // Deleted subscriptions may have received the message, too.
-  if (topic.some_deleted && scheduler_->MaybeDelivered(key)) all.uncertain = true;
+  if (topic.some_deleted && core_.scheduler.MaybeDelivered(key)) all.uncertain = true;
   for (const auto& [id, progress] : *rows) all.attempts = std::max(all.attempts, progress.attempts);
-  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
-    const PendingDelivery& entry = (*table_)[i];
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    const PendingDelivery& entry = core_.table[i];
     if (entry.due_ms != key.due_ms) continue;
     all.attempts = std::max(all.attempts, entry.attempts);
     all.uncertain = all.uncertain || entry.maybe_delivered;
   }
   if (all.attempts > 0) all.uncertain = false;
+  all.rows = *std::move(rows);
   return all;
 }
 
@@ -102,8 +98,8 @@ absl::StatusOr<MessageStatus::One> MessageStatus::StatusFor(base::Now now, const
                                                             Subscription* subscription,
                                                             const Progress* row) {
   DT_CHECK(subscription->Covers(key.id));
-  if (const EntryIndex index = table_->FindAt(key, subscription); index != kNoEntry) {
-    return StatusInMemory(now, (*table_)[index]);
+  if (const EntryIndex index = core_.table.FindAt(key, subscription); index != kNoEntry) {
+    return StatusInMemory(now, core_.table[index]);
   }
   const auto past = PastOf(key, subscription, row);
   if (!past.ok()) return past.status();
@@ -151,10 +147,10 @@ void MessageStatus::FindHolder(const MessageKey& key, const Subscription& subscr
                                protocol::SubscriptionStatus* status) {
   if (subscription.order.rests() == 0 || status->state != MessageState::kDue ||
       status->wait_reason == protocol::WaitReason::kRetry ||
-      table_->FindAt(key, &subscription) != kNoEntry) {
+      core_.table.FindAt(key, &subscription) != kNoEntry) {
     return;
   }
-  const std::string ordering_key = reader_->OrderingKey(key);
+  const std::string ordering_key = core_.reader.OrderingKey(key);
   const uint64_t order = OrderingKeyLocks::HashOf(ordering_key);
   if (ordering_key.empty() || !subscription.order.HasRest(order)) return;
   status->wait_reason = protocol::WaitReason::kOrderingKey;
@@ -163,7 +159,7 @@ void MessageStatus::FindHolder(const MessageKey& key, const Subscription& subscr
 
 storage::MessageId MessageStatus::HolderOf(uint64_t order, const Subscription& subscription) const {
   const EntryIndex holder = subscription.order.HolderOf(order);
-  return holder == kNoEntry ? storage::MessageId{} : (*table_)[holder].id;
+  return holder == kNoEntry ? storage::MessageId{} : core_.table[holder].id;
 }
 
 }  // namespace duetime::delivery

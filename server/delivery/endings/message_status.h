@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions/subscription.h"
 
@@ -24,6 +24,8 @@ struct DeliveryStatus {
   bool uncertain = false;
   bool in_flight = false;
   protocol::MessageState state{};
+  // The progress records of the message.
+  ProgressRows rows;
 
   // True if no subscriber has received the message, so it can be changed or cancelled.
   bool untouched() const { return attempts == 0 && !uncertain; }
@@ -35,7 +37,7 @@ struct DeliveryStatus {
 // each subscription with a backlog. Thread safety: confined to the engine thread.
 class MessageStatus {
  public:
-  explicit MessageStatus(const DeliveryParts& parts);
+  explicit MessageStatus(const Core& core);
 
   // The earlier deliveries of a message that the subscription does not have in memory.
   struct Past {
@@ -45,9 +47,6 @@ class MessageStatus {
   absl::StatusOr<Past> PastOf(const storage::MessageKey& key, Subscription* subscription,
                               const storage::Progress* row);
 
-  // Returns the message's progress records. Reads the store only if there may be some.
-  absl::StatusOr<ProgressRows> RowsOf(const storage::MessageKey& key, const Topic& topic);
-
   // Sets all fields but `state`. `list`, if not null, gets one entry for each subscription that the
   // message is for. An error means that the store cannot be read.
   absl::StatusOr<DeliveryStatus> StatusOf(base::Now now, const storage::MessageKey& key,
@@ -55,6 +54,8 @@ class MessageStatus {
                                           std::vector<protocol::SubscriptionStatus>* list);
 
  private:
+  // Reads the message's progress records, if there may be some.
+  absl::StatusOr<ProgressRows> RowsOf(const storage::MessageKey& key, const Topic& topic);
   struct One {
     protocol::SubscriptionStatus status;
     bool uncertain = false;
@@ -67,10 +68,7 @@ class MessageStatus {
                   protocol::SubscriptionStatus* status);
   storage::MessageId HolderOf(uint64_t order, const Subscription& subscription) const;
 
-  const scheduler::Scheduler* const scheduler_;
-  StoreReader* const reader_;
-  const PendingDeliveries* const table_;
-  Backlog* const backlog_;
+  const Core& core_;
 };
 
 }  // namespace duetime::delivery

@@ -36,21 +36,15 @@ constexpr size_t kRecountAfter = 1000;
 
 }  // namespace
 
-Retention::Retention(const DeliveryParts& parts)
-    : shards_(parts.shard.store->shard_count()),
-      key_locks_(parts.shard.key_locks),
-      reader_(parts.reader),
-      table_(parts.table),
-      memory_(parts.memory),
-      subscriptions_(parts.subscriptions),
-      states_(parts.states),
-      ends_(parts.ends),
-      dead_letters_(parts.dead_letters),
-      backlog_reader_(parts.backlog_reader),
-      fill_(parts.fill) {
+Retention::Retention(const Core& core, MessageEnds* ends, DeadLetters* dead_letters,
+                     BacklogReader* backlog_reader, SubscriptionFill* fill)
+    : core_(core),
+      shards_(core.store.shard_count()),
+      ends_(ends),
+      dead_letters_(dead_letters),
+      backlog_reader_(backlog_reader),
+      fill_(fill) {
   DT_CHECK_GT(shards_, 0u);
-  DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
-  DT_CHECK(AllSet(states_, ends_, dead_letters_, backlog_reader_, fill_));
 }
 
 bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {
@@ -63,9 +57,9 @@ bool Retention::TooMany(const Subscription& subscription) const {
 }
 
 bool Retention::GiveUp(base::Now now, EntryIndex index) {
-  DT_CHECK((*table_)[index].seen);
-  DT_CHECK((*table_)[index].state != EntryState::kEnding);
-  Subscription* const subscription = (*table_)[index].subscription;
+  DT_CHECK(core_.table[index].seen);
+  DT_CHECK(core_.table[index].state != EntryState::kEnding);
+  Subscription* const subscription = core_.table[index].subscription;
   DT_CHECK(subscription->retains());
   if (subscription->state.settings.retention_policy() ==
       protocol::SubscriptionSettings::DEAD_LETTER) {
@@ -78,7 +72,7 @@ bool Retention::GiveUp(base::Now now, EntryIndex index) {
 }
 
 bool Retention::Step(base::Now now) {
-  std::deque<Subscription*>& retaining = subscriptions_->retaining();
+  std::deque<Subscription*>& retaining = core_.subscriptions.retaining();
   bool counted = false;
   size_t full = 0;
   for (size_t i = std::min(retaining.size(), kCheckedPerStep); i > 0 && full < kFullPagesPerStep;
@@ -111,7 +105,7 @@ bool Retention::CountListed(Subscription* subscription) {
     return false;
   }
   const MessageKey from = std::max(listed.cursor(), subscription->backlog.first());
-  const auto page = reader_->BacklogPage(subscription->state.id, from, kCountedPage);
+  const auto page = core_.reader.BacklogPage(subscription->state.id, from, kCountedPage);
   if (!page.ok()) return false;
   if (page->items.empty()) {
     if (page->next.has_value()) {
@@ -124,9 +118,9 @@ bool Retention::CountListed(Subscription* subscription) {
   // A listing that is not committed yet is counted at its commit. A listing that a command is
   // removing is not counted.
   const auto only_there = [this, subscription](const BacklogRef& item) {
-    const EntryIndex index = table_->Find(item.key.id, subscription);
-    return (index == kNoEntry || (*table_)[index].place() != item.key) &&
-           !subscription->listed.IsArriving(item.key.id) && !key_locks_->Locked(item.key.id);
+    const EntryIndex index = core_.table.Find(item.key.id, subscription);
+    return (index == kNoEntry || core_.table[index].place() != item.key) &&
+           !subscription->listed.IsArriving(item.key.id) && !core_.key_locks.Locked(item.key.id);
   };
   const auto found = std::count_if(page->items.begin(), page->items.end(), only_there);
   listed.Walked(static_cast<size_t>(found), After(page->items.back().key));
@@ -137,18 +131,18 @@ bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
   for (size_t i = 0; i < kRetainedPage.entries && dead_letters_->has_budget(); ++i) {
     const EntryIndex index = subscription->ready.head;
     if (index == kNoEntry) return false;
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     DT_CHECK(entry.state == EntryState::kReady);
     if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
-    if (key_locks_->Locked(entry.id) || ends_->MessageEnding(entry.key())) return false;
-    const auto record = reader_->Record(entry.key());
+    if (core_.key_locks.Locked(entry.id) || ends_->MessageEnding(entry.key())) return false;
+    const auto record = core_.reader.Record(entry.key());
     if (!record.ok() && !storage::IsDamage(record.status())) return false;
     // The record of a damaged message stays, and the subscription forgets it.
     if (!record.ok() || !record->has_value()) {
       ends_->DropStale(index);
       continue;
     }
-    table_->Learn(index, **record);
+    core_.table.Learn(index, **record);
     if (!GiveUp(now, index)) return false;
   }
   return true;
@@ -158,7 +152,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   // A walk that stops early begins again at the front, at the next visit.
   const MessageKey cursor = std::exchange(subscription->retention_cursor, MessageKey{});
   const storage::ScanLimit limit{
-      .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
+      .entries = std::min(kRetainedPage.entries, core_.memory.RoomToReadBack()),
       .bytes = kRetainedPage.bytes};
   if (!subscription->backlog.any() || subscription->reading || limit.entries == 0) return false;
   const protocol::SubscriptionSettings& settings = subscription->state.settings;
@@ -170,7 +164,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   const MessageKey first = subscription->backlog.first();
   const bool moves = subscription->backlog.behind() && first == subscription->backlog.cursor();
   const MessageKey from = moves ? first : std::max(cursor, first);
-  const auto page = reader_->BacklogPage(subscription->state.id, from, limit);
+  const auto page = core_.reader.BacklogPage(subscription->state.id, from, limit);
   if (!page.ok()) return false;
   if (page->damaged) fill_->OnDamage(now, subscription);
   for (const BacklogRef& item : page->items) {
@@ -182,9 +176,9 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       subscription->retention_cursor = item.key;
       return true;
     }
-    if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+    if (core_.key_locks.Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
     // A listed message that is also in memory stays.
-    if (table_->Find(item.key.id, subscription) == kNoEntry) {
+    if (core_.table.Find(item.key.id, subscription) == kNoEntry) {
       if (!GiveUpOneListed(now, item, subscription)) return false;
       if (too_many) ++subscription->given_up;
     }
@@ -199,9 +193,9 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
 
 bool Retention::GiveUpOneListed(base::Now now, const BacklogRef& item, Subscription* subscription) {
   const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
-  if (!reader_->ok()) return false;
+  if (!core_.reader.ok()) return false;
   if (index != kNoEntry && !GiveUp(now, index)) {
-    states_->Remove(index);
+    core_.states.Remove(index);
     return false;
   }
   subscription->listed.Taken(item.key);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
@@ -25,7 +25,8 @@ namespace duetime::delivery {
 // safety: confined to the engine thread.
 class Retention {
  public:
-  explicit Retention(const DeliveryParts& parts);
+  Retention(const Core& core, MessageEnds* ends, DeadLetters* dead_letters,
+            BacklogReader* backlog_reader, SubscriptionFill* fill);
 
   // True if the subscription has kept the message for too long.
   static bool TooOld(base::Now now, const PendingDelivery& entry);
@@ -51,13 +52,8 @@ class Retention {
   bool GiveUpOneListed(base::Now now, const storage::BacklogRef& item, Subscription* subscription);
   void RecountIfMany(Subscription* subscription);
 
+  const Core& core_;
   const uint64_t shards_;
-  scheduler::KeyLocks* const key_locks_;
-  StoreReader* const reader_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Subscriptions* const subscriptions_;
-  DeliveryStates* const states_;
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
   BacklogReader* const backlog_reader_;

@@ -29,35 +29,23 @@ constexpr uint64_t kRefusedLetterDelayMs = 1'000;
 
 }  // namespace
 
-Retries::Retries(const DeliveryParts& parts)
-    : stats_(parts.shard.stats),
-      records_(parts.records),
-      table_(parts.table),
-      memory_(parts.memory),
-      streams_(parts.streams),
-      leases_(parts.leases),
-      states_(parts.states),
-      backlog_(parts.backlog),
-      pacing_(parts.pacing),
-      dead_letters_(parts.dead_letters) {
-  DT_CHECK(AllSet(stats_, records_, table_, memory_, streams_));
-  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, dead_letters_));
-}
+Retries::Retries(const Core& core, Pacing* pacing, DeadLetters* dead_letters)
+    : core_(core), pacing_(pacing), dead_letters_(dead_letters) {}
 
 void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
                    absl::string_view text) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kInFlight);
   if (entry.subscription->state.deleting) {
-    leases_->End(index);
-    return states_->MakeReady(index);  // SubscriptionRelease takes it from there
+    core_.leases.End(index);
+    return core_.states.MakeReady(index);  // SubscriptionRelease takes it from there
   }
   if (HalfFailuresOf(why) == 0) return Retry(now, index, why, delay_ms.value_or(0));
   entry.half_failures += HalfFailuresOf(why);
   // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
   // stream does not count either, because its failures are those of the former subscriber.
   if (why != Failure::kStreamEnded && why != Failure::kBegunStreamEnded &&
-      !streams_->Get(entry.stream)->dismissed) {
+      !core_.streams.Get(entry.stream)->dismissed) {
     pacing_->OnFailure(now, entry.subscription);
   }
   // Without a topic for dead letters one more attempt is better than a lost message.
@@ -74,55 +62,55 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
 }
 
 void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {
-  PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = core_.table[index];
   DT_CHECK_GT(entry.attempts, 0u);
   DT_CHECK_LE(entry.half_failures, 2 * uint64_t{entry.attempts});
-  leases_->End(index);
+  core_.leases.End(index);
   const protocol::StreamId stream = entry.stream;
-  ++stats_->retried;
-  const bool to_disk = delay_ms > 0 && memory_->full();
+  ++core_.stats.retried;
+  const bool to_disk = delay_ms > 0 && core_.memory.full();
   // A listing that is not at the due time must move to the next attempt's time, where the reader
   // will look for it.
   const bool moves = to_disk || (entry.spilled && entry.listed_ms != entry.due_ms);
   uint64_t retry_ms = moves ? now.wall_ms : 0;
   if (delay_ms > 0) retry_ms = now.wall_up_ms() + delay_ms;
   entry.progress = true;
-  records_->PutProgress(entry.key(), entry.subscription->state.id,
-                        {.state = Progress::State::kFailed,
-                         .listed = moves,
-                         .attempts = entry.attempts,
-                         .spared = 2 * entry.attempts - entry.half_failures,
-                         .retry_ms = retry_ms,
-                         .reason = ReasonOf(entry, why)});
+  core_.records.PutProgress(entry.key(), entry.subscription->state.id,
+                            {.state = Progress::State::kFailed,
+                             .listed = moves,
+                             .attempts = entry.attempts,
+                             .spared = 2 * entry.attempts - entry.half_failures,
+                             .retry_ms = retry_ms,
+                             .reason = ReasonOf(entry, why)});
   if (to_disk) {
-    backlog_->MoveToDiskAt(index, retry_ms);
+    core_.backlog.MoveToDiskAt(index, retry_ms);
   } else {
-    if (moves) backlog_->ListAt(index, retry_ms);
+    if (moves) core_.backlog.ListAt(index, retry_ms);
     if (delay_ms > 0) {
-      states_->MakeDelayed(now, index, delay_ms);
+      core_.states.MakeDelayed(now, index, delay_ms);
     } else {
-      states_->MakeReady(index);
+      core_.states.MakeReady(index);
     }
   }
   DT_CHECK(entry.state != EntryState::kTaken);
-  streams_->ReturnCredit(stream, 1, entry.bytes);
+  core_.streams.ReturnCredit(stream, 1, entry.bytes);
 }
 
 void Retries::ResumeDelay(base::Now now, EntryIndex index, const Progress& row) {
-  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  DT_CHECK(core_.table[index].state == EntryState::kTaken);
   DT_CHECK(row.state != Progress::State::kSettled);
   DT_CHECK_GT(row.retry_ms, now.wall_ms);
   const uint64_t delay_ms = row.retry_ms - now.wall_ms;
   // The clock may have been set back since the delay began. If it returns, a long delay must end at
   // its time: on disk it follows the wall clock.
-  if (!memory_->full() && delay_ms <= kResumedInMemoryMs) {
-    return states_->MakeDelayed(now, index, delay_ms);
+  if (!core_.memory.full() && delay_ms <= kResumedInMemoryMs) {
+    return core_.states.MakeDelayed(now, index, delay_ms);
   }
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   Progress listed = row;
   listed.listed = true;
-  records_->PutProgress(entry.key(), entry.subscription->state.id, listed);
-  backlog_->MoveToDiskAt(index, row.retry_ms);
+  core_.records.PutProgress(entry.key(), entry.subscription->state.id, listed);
+  core_.backlog.MoveToDiskAt(index, row.retry_ms);
 }
 
 }  // namespace duetime::delivery

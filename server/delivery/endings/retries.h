@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
@@ -62,7 +62,7 @@ constexpr uint32_t HalfFailuresOf(Failure why) {
 // attempt. Thread safety: confined to the engine thread.
 class Retries {
  public:
-  explicit Retries(const DeliveryParts& parts);
+  Retries(const Core& core, Pacing* pacing, DeadLetters* dead_letters);
 
   // Handles the end of the entry's attempt. `delay_ms`: the delay that the client asks for; if
   // empty, the retry policy decides after a failure, and there is no delay otherwise. `text`: the
@@ -97,14 +97,7 @@ class Retries {
  private:
   void Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms);
 
-  protocol::ShardStats* const stats_;
-  DeliveryRecords* const records_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Streams* const streams_;
-  Leases* const leases_;
-  DeliveryStates* const states_;
-  Backlog* const backlog_;
+  const Core& core_;
   Pacing* const pacing_;
   DeadLetters* const dead_letters_;
 };

@@ -3,14 +3,17 @@
 // Pacing: makes subscriptions wait for their pace, and wakes them up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "server/base/check.h"
 #include "server/base/clock.h"
 #include "server/delivery/backlog/backlog.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/pace/turns.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 
 namespace duetime::delivery {
 
@@ -20,10 +23,7 @@ namespace duetime::delivery {
 // Thread safety: confined to the engine thread.
 class Pacing {
  public:
-  explicit Pacing(const DeliveryParts& parts)
-      : timers_(parts.timers), turns_(parts.turns), backlog_(parts.backlog) {
-    DT_CHECK(AllSet(timers_, turns_, backlog_));
-  }
+  explicit Pacing(const Core& core) : core_(core) {}
 
   // True if one message that was due at `due_ms` may be handed out now.
   static bool Take(base::Now now, uint64_t due_ms, Subscription* subscription) {
@@ -31,7 +31,7 @@ class Pacing {
   }
   // Call this if Take refused. The subscription waits until Take can grant a message.
   void Wait(base::Now now, uint64_t due_ms, Subscription* subscription) {
-    timers_->WakeAt(subscription->pacing.Wait(now, due_ms), subscription);
+    core_.timers.WakeAt(subscription->pacing.Wait(now, due_ms), subscription);
     DT_CHECK(!subscription->wake.none());
   }
   // Returns the grants of messages that were not handed out.
@@ -46,30 +46,42 @@ class Pacing {
     // Subscriptions::Remove requires that it is not slowed.
     DT_CHECK(!subscription->state.deleting);
     if (!subscription->pacing.throttle.OnFailure(now.mono_ms)) return;
-    timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
+    core_.timers.WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
   }
   void OnSuccess(Subscription* subscription) {
     if (!subscription->pacing.throttle.OnSuccess()) return;
     subscription->pacing.waits_for = protocol::WaitReason::kNone;
-    turns_->Serve(subscription);
+    core_.turns.Serve(subscription);
   }
 
   // Call this if time has passed or settings have changed. Checks again whether the subscription
   // must wait.
   void CheckAgain(base::Now now, Subscription* subscription) {
     subscription->pacing.waits_for = protocol::WaitReason::kNone;
-    backlog_->Unpark(now, subscription);
+    core_.backlog.Unpark(now, subscription);
     if (subscription->pacing.throttle.Slowed(now.mono_ms)) {
-      timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
+      core_.timers.WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
     }
-    turns_->Serve(subscription);
-    turns_->ReadBack(subscription);
+    core_.turns.Serve(subscription);
+    core_.turns.ReadBack(subscription);
+  }
+
+  // Call this if the wall clock has moved against the steady clock. Looks again at the backlogs
+  // that wait for a time of the wall clock. Cost: O(subscriptions).
+  void OnClockStep(base::Now now) {
+    std::vector<Subscription*> parked;
+    core_.subscriptions.ForEach([&parked](Subscription& subscription) {
+      if (subscription.backlog.parked().has_value()) parked.push_back(&subscription);
+    });
+    // The order must not depend on the hash table.
+    std::sort(parked.begin(), parked.end(), [](const Subscription* a, const Subscription* b) {
+      return a->state.id < b->state.id;
+    });
+    for (Subscription* const subscription : parked) CheckAgain(now, subscription);
   }
 
  private:
-  DeliveryTimers* const timers_;
-  Turns* const turns_;
-  Backlog* const backlog_;
+  const Core& core_;
 };
 
 }  // namespace duetime::delivery

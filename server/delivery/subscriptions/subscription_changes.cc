@@ -13,28 +13,17 @@
 #include "server/delivery/subscriptions/subscription_fill.h"
 #include "server/delivery/subscriptions/subscription_release.h"
 #include "server/delivery/subscriptions/subscriptions.h"
+#include "server/protocol/reply_to.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {
 
-SubscriptionChanges::SubscriptionChanges(const DeliveryParts& parts)
-    : writes_(parts.shard.writes),
-      effects_(parts.shard.effects),
-      scheduler_(parts.scheduler),
-      reader_(parts.reader),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      streams_(parts.streams),
-      pacing_(parts.pacing),
-      fill_(parts.fill),
-      expiry_(parts.expiry),
-      release_(parts.release) {
-  DT_CHECK(AllSet(writes_, effects_, scheduler_, reader_, table_, subscriptions_));
-  DT_CHECK(AllSet(streams_, pacing_, fill_, expiry_, release_));
-}
+SubscriptionChanges::SubscriptionChanges(const Core& core, Pacing* pacing, SubscriptionFill* fill,
+                                         Expiry* expiry, SubscriptionRelease* release)
+    : core_(core), pacing_(pacing), fill_(fill), expiry_(expiry), release_(release) {}
 
 absl::Status SubscriptionChanges::Recover(base::Now now) {
-  const auto found = subscriptions_->Recover(now);
+  const auto found = core_.subscriptions.Recover(now);
   if (!found.ok()) return found.status();
   for (Subscription* const subscription : *found) {
     if (subscription->state.deleting) release_->Start(subscription);
@@ -44,8 +33,8 @@ absl::Status SubscriptionChanges::Recover(base::Now now) {
 }
 
 void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& command) {
-  Topic* const topic = subscriptions_->TopicOf(command.topic);
-  subscriptions_->SetSettings(topic, command.settings);
+  Topic* const topic = core_.subscriptions.TopicOf(command.topic);
+  core_.subscriptions.SetSettings(topic, command.settings);
   topic->pace = command.pace;
   topic->dead_letter = command.dead_letter;
   if (command.quota != nullptr) expiry_->AddLimited(command.topic);
@@ -58,8 +47,8 @@ void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& 
 }
 
 void SubscriptionChanges::Change(base::Now now, protocol::SubscriptionCommand command) {
-  protocol::SubscriptionReply reply{.tag = command.tag, .position = command.position, .status = {}};
-  Subscription* const subscription = subscriptions_->Find(command.state.id);
+  auto reply = protocol::ReplyTo(command);
+  Subscription* const subscription = core_.subscriptions.Find(command.state.id);
   const bool known = subscription != nullptr && !subscription->state.deleting;
   switch (command.kind) {
     case protocol::SubscriptionCommand::Kind::kCreate:
@@ -72,26 +61,34 @@ void SubscriptionChanges::Change(base::Now now, protocol::SubscriptionCommand co
       if (known) Delete(now, subscription, command.keep_messages);
       break;
   }
-  subscriptions_->CollectRetaining();
-  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-    if (!ok) reply.status = base::StorageFailedError();
-    effects_->replies.push_back(std::move(reply));
-  });
+  core_.subscriptions.CollectRetaining();
+  core_.AnswerAfterCommit(std::move(reply));
+}
+
+void SubscriptionChanges::Attach(base::Now now, const protocol::AttachCommand& command) {
+  if (command.subscription == storage::FirstSubscription(command.topic)) {
+    core_.subscriptions.TopicOf(command.topic);
+  }
+  Subscription* const subscription = core_.subscriptions.Find(command.subscription);
+  // A subscription that was deleted meanwhile has nothing to hand out.
+  if (subscription == nullptr || subscription->state.deleting) return;
+  core_.streams.Attach(command, subscription);
+  pacing_->CheckAgain(now, subscription);
+  core_.streams.MakeAvailable(core_.streams.Get(command.stream));
 }
 
 void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand command) {
-  Topic* const topic = subscriptions_->TopicOf(command.state.topic);
+  Topic* const topic = core_.subscriptions.TopicOf(command.state.topic);
   protocol::SubscriptionState& state = command.state;
-  Subscription* subscription = subscriptions_->Find(state.id);
+  Subscription* subscription = core_.subscriptions.Find(state.id);
   if (subscription == nullptr) {
     state.deleting = state.deleted = false;
-    state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};
+    state.start = command.from_now ? core_.scheduler.NextId() : storage::MessageId{};
     // Due messages are offered to the other subscriptions only, so the fill must list them.
-    state.fill_until_ms =
-        command.from_now
-            ? 0
-            : std::max({now.wall_ms, scheduler_->reached_ms(), scheduler_->low_watermark_ms()});
-    subscription = subscriptions_->Add(std::move(state), topic);
+    state.fill_until_ms = command.from_now ? 0
+                                           : std::max({now.wall_ms, core_.scheduler.reached_ms(),
+                                                       core_.scheduler.low_watermark_ms()});
+    subscription = core_.subscriptions.Add(std::move(state), topic);
     // After a repair, listings and attempts of an earlier object with this number may be left.
     if (!command.from_now) subscription->forgot_delivered = true;
     if (subscription->state.fill_until_ms > 0) fill_->Start(subscription);
@@ -104,7 +101,7 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
   } else {
     return;  // the catalog does not use a deleted subscription's number again
   }
-  subscriptions_->Save(*subscription);
+  core_.subscriptions.Save(*subscription);
   pacing_->CheckAgain(now, subscription);
 }
 
@@ -114,7 +111,7 @@ void SubscriptionChanges::Update(base::Now now, Subscription* subscription,
   subscription->state.settings = settings;
   // The count is exact only while the number is bounded.
   subscription->listed.Forget();
-  subscriptions_->Save(*subscription);
+  core_.subscriptions.Save(*subscription);
   pacing_->CheckAgain(now, subscription);
 }
 
@@ -128,17 +125,17 @@ void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool
   if (keep_messages || last) return Unname(now, subscription);
   subscription->state.deleting = true;
   subscription->topic->some_deleted = true;
-  subscriptions_->Save(*subscription);
-  streams_->DismissAll(subscription, /*give_back=*/false);
+  core_.subscriptions.Save(*subscription);
+  core_.streams.DismissAll(subscription, /*give_back=*/false);
   release_->Start(subscription);
 }
 
 void SubscriptionChanges::Unname(base::Now now, Subscription* subscription) {
   DT_CHECK(!subscription->state.deleting);
-  subscriptions_->Unname(subscription);
-  subscriptions_->Save(*subscription);
+  core_.subscriptions.Unname(subscription);
+  core_.subscriptions.Save(*subscription);
   // The next subscription takes over neither the streams nor their failures.
-  streams_->DismissAll(subscription, /*give_back=*/true);
+  core_.streams.DismissAll(subscription, /*give_back=*/true);
   pacing_->CheckAgain(now, subscription);
 }
 
@@ -146,7 +143,7 @@ void SubscriptionChanges::Inspect(const protocol::InspectSubscriptionCommand& co
   protocol::InspectSubscriptionReply reply;
   reply.tag = command.tag;
   reply.position = command.position;
-  const Subscription* const subscription = subscriptions_->Find(command.subscription);
+  const Subscription* const subscription = core_.subscriptions.Find(command.subscription);
   if (subscription == nullptr || subscription->state.deleting) {
     reply.status = absl::NotFoundError("there is no such subscription");
   } else {
@@ -154,7 +151,7 @@ void SubscriptionChanges::Inspect(const protocol::InspectSubscriptionCommand& co
     reply.gauges.longest_key = LongestKeyOf(*subscription);
     if (subscription->backlog.any()) reply.backlog_from = subscription->backlog.first();
   }
-  effects_->replies.push_back(std::move(reply));
+  core_.effects.replies.push_back(std::move(reply));
 }
 
 protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& subscription) const {
@@ -172,7 +169,7 @@ protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& s
   gauges.dead_letter_hops_refused = subscription.dead_letter_hops_refused;
   gauges.dropped = subscription.dropped;
   if (subscription.ready.head != kNoEntry) {
-    gauges.oldest_due_ms = (*table_)[subscription.ready.head].due_ms;
+    gauges.oldest_due_ms = core_.table[subscription.ready.head].due_ms;
   }
   return gauges;
 }
@@ -181,9 +178,9 @@ std::optional<protocol::LongestKey> SubscriptionChanges::LongestKeyOf(
     const Subscription& subscription) {
   const EntryIndex index = subscription.order.Longest();
   if (index == kNoEntry) return std::nullopt;
-  const PendingDelivery& holder = (*table_)[index];
+  const PendingDelivery& holder = core_.table[index];
   // Memory has only the hash of the key.
-  return protocol::LongestKey{.ordering_key = reader_->OrderingKey(holder.key()),
+  return protocol::LongestKey{.ordering_key = core_.reader.OrderingKey(holder.key()),
                               .holder = holder.id,
                               .waiting = subscription.order.WaitingFor(holder.order),
                               .on_disk = subscription.order.HasRest(holder.order)};

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "server/protocol/commands.h"
 
@@ -18,7 +18,8 @@ namespace duetime::delivery {
 // answered when it is committed. Thread safety: confined to the engine thread.
 class SubscriptionChanges {
  public:
-  explicit SubscriptionChanges(const DeliveryParts& parts);
+  SubscriptionChanges(const Core& core, Pacing* pacing, SubscriptionFill* fill, Expiry* expiry,
+                      SubscriptionRelease* release);
 
   // Reads the subscriptions, and continues releases and fills that a crash interrupted.
   absl::Status Recover(base::Now now);
@@ -26,6 +27,7 @@ class SubscriptionChanges {
   void SetTopic(base::Now now, const protocol::TopicCommand& command);
   void Change(base::Now now, protocol::SubscriptionCommand command);
   void Inspect(const protocol::InspectSubscriptionCommand& command);
+  void Attach(base::Now now, const protocol::AttachCommand& command);
 
  private:
   void Create(base::Now now, protocol::SubscriptionCommand command);
@@ -38,13 +40,7 @@ class SubscriptionChanges {
   protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
   std::optional<protocol::LongestKey> LongestKeyOf(const Subscription& subscription);
 
-  scheduler::PendingWrites* const writes_;
-  protocol::Effects* const effects_;
-  scheduler::Scheduler* const scheduler_;
-  StoreReader* const reader_;
-  const PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  Streams* const streams_;
+  const Core& core_;
   Pacing* const pacing_;
   SubscriptionFill* const fill_;
   Expiry* const expiry_;

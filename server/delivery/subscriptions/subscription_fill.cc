@@ -26,41 +26,29 @@ constexpr size_t kFillScanMax = 2000;
 
 }  // namespace
 
-SubscriptionFill::SubscriptionFill(const DeliveryParts& parts)
-    : shard_(parts.shard.shard),
-      store_(parts.shard.store),
-      scheduler_(parts.scheduler),
-      key_locks_(parts.shard.key_locks),
-      reader_(parts.reader),
-      table_(parts.table),
-      subscriptions_(parts.subscriptions),
-      turns_(parts.turns),
-      backlog_(parts.backlog),
-      ends_(parts.ends) {
-  DT_CHECK(AllSet(store_, scheduler_, key_locks_, reader_, table_));
-  DT_CHECK(AllSet(subscriptions_, turns_, backlog_, ends_));
-}
+SubscriptionFill::SubscriptionFill(const Core& core, MessageEnds* ends)
+    : core_(core), ends_(ends) {}
 
 void SubscriptionFill::Start(Subscription* subscription) {
   // New messages are listed behind the fill.
-  backlog_->FallBehind(subscription, MessageKey{});
+  core_.backlog.FallBehind(subscription, MessageKey{});
   Begin(subscription);
 }
 
 bool SubscriptionFill::OnDamage(base::Now now, Subscription* subscription) {
   if (subscription->filling) return false;
-  const uint64_t damage = store_->BacklogDamage();
+  const uint64_t damage = core_.store.BacklogDamage();
   if (subscription->refilled && damage <= subscription->refilled_damage) return false;
   subscription->refilled = true;
   subscription->refilled_damage = damage;
   const MessageKey first =
       subscription->backlog.any() ? subscription->backlog.first() : MessageKey{};
-  backlog_->FallBehind(subscription, first);
+  core_.backlog.FallBehind(subscription, first);
   // The count is of what could be read.
   subscription->listed.Forget();
   uint64_t& until_ms = subscription->state.fill_until_ms;
-  until_ms =
-      std::max({until_ms, now.wall_ms, scheduler_->reached_ms(), scheduler_->low_watermark_ms()});
+  until_ms = std::max(
+      {until_ms, now.wall_ms, core_.scheduler.reached_ms(), core_.scheduler.low_watermark_ms()});
   Begin(subscription);
   return true;
 }
@@ -75,7 +63,7 @@ void SubscriptionFill::Begin(Subscription* subscription) {
 }
 
 bool SubscriptionFill::Step() {
-  if (filling_.empty() || !reader_->ok()) return false;
+  if (filling_.empty() || !core_.reader.ok()) return false;
   Subscription* const subscription = filling_.front();
   const auto page = ReadPage(*subscription);
   if (!page.ok()) return false;
@@ -101,21 +89,21 @@ absl::StatusOr<storage::Page<MessageHeadRef>> SubscriptionFill::ReadPage(
   std::optional<storage::KeyRange> range;
   storage::Page<MessageHeadRef> page;
   absl::Status status =
-      NextMinute(store_, shard_, topic, subscription.fill_cursor, until_ms, &range);
+      NextMinute(&core_.store, core_.shard, topic, subscription.fill_cursor, until_ms, &range);
   if (status.ok() && range.has_value()) {
-    status = store_->ScanHeads(shard_, topic, *range, kFilledPage, kFillScanMax, &page);
+    status = core_.store.ScanHeads(core_.shard, topic, *range, kFilledPage, kFillScanMax, &page);
     if (!page.next.has_value() && range->until.due_ms < until_ms) page.next = range->until;
   }
   if (status.ok()) return page;
-  reader_->Fail(status);
+  core_.reader.Fail(status);
   return status;
 }
 
 bool SubscriptionFill::List(const MessageHeadRef& item, Subscription* subscription) {
   if (item.key.id < subscription->state.start) return true;
-  if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
-  if (table_->Find(item.key.id, subscription) != kNoEntry) return true;
-  const auto rows = reader_->Progress(item.key);
+  if (core_.key_locks.Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+  if (core_.table.Find(item.key.id, subscription) != kNoEntry) return true;
+  const auto rows = core_.reader.Progress(item.key);
   if (!rows.ok()) {
     // The fill passes a message whose progress is damaged, as a scan passes a damaged message.
     subscription->fill_damaged = true;
@@ -124,17 +112,17 @@ bool SubscriptionFill::List(const MessageHeadRef& item, Subscription* subscripti
   const storage::Progress* const row = rows->Find(subscription->state.id);
   if (row != nullptr && row->state == storage::Progress::State::kSettled) return true;
   const bool later = row != nullptr && row->listed;
-  const Listed listed = backlog_->ListedAt(
+  const Listed listed = core_.backlog.ListedAt(
       {.due_ms = later ? row->retry_ms : item.key.due_ms, .id = item.key.id}, *subscription);
   // A crash may have interrupted an earlier fill. An entry that no scan shows is listed anew.
-  const bool hidden = subscription->refilled && store_->BacklogHidden();
+  const bool hidden = subscription->refilled && core_.store.BacklogHidden();
   if (listed == Listed::kYes && !hidden) return true;
   // A message without a listing is new to a new subscription only. Any other subscription will get
   // it from the scheduler.
   // A row without a listing is left of an object that a repair lost.
   const bool is_new = (row == nullptr || !row->listed) && !subscription->refilled;
   if (listed == Listed::kNo && !is_new) return true;
-  backlog_->ListNew(
+  core_.backlog.ListNew(
       {.key = item.key, .topic = subscription->topic->id, .bytes = item.bytes, .flags = 0},
       subscription, row, /*uncertain=*/listed != Listed::kNo);
   return true;
@@ -144,10 +132,10 @@ void SubscriptionFill::Finish(Subscription* subscription) {
   DT_CHECK(subscription->filling);
   subscription->filling = false;
   if (!subscription->fill_damaged) subscription->state.fill_until_ms = 0;
-  subscriptions_->Save(*subscription);
+  core_.subscriptions.Save(*subscription);
   // Listings of the fill may lie before the position, or may not be committed yet.
-  backlog_->FallBehind(subscription, MessageKey{});
-  turns_->ReadBack(subscription);
+  core_.backlog.FallBehind(subscription, MessageKey{});
+  core_.turns.ReadBack(subscription);
 }
 
 }  // namespace duetime::delivery

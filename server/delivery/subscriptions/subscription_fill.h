@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 #include "storage/message_store.h"
 
@@ -28,7 +28,7 @@ namespace duetime::delivery {
 // Cost: one walk over the topic's due messages. Thread safety: confined to the engine thread.
 class SubscriptionFill {
  public:
-  explicit SubscriptionFill(const DeliveryParts& parts);
+  SubscriptionFill(const Core& core, MessageEnds* ends);
 
   // REQUIRES: state.fill_until_ms is set.
   void Start(Subscription* subscription);
@@ -45,15 +45,7 @@ class SubscriptionFill {
   void Begin(Subscription* subscription);
   void Finish(Subscription* subscription);
 
-  const uint16_t shard_;
-  storage::MessageStore* const store_;
-  const scheduler::Scheduler* const scheduler_;
-  scheduler::KeyLocks* const key_locks_;
-  StoreReader* const reader_;
-  const PendingDeliveries* const table_;
-  Subscriptions* const subscriptions_;
-  Turns* const turns_;
-  Backlog* const backlog_;
+  const Core& core_;
   const MessageEnds* const ends_;
   std::deque<Subscription*> filling_;
 };

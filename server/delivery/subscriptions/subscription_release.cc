@@ -28,21 +28,9 @@ constexpr storage::ScanLimit kReleasedPage{.entries = 200, .bytes = 1 << 20};
 
 }  // namespace
 
-SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
-    : key_locks_(parts.shard.key_locks),
-      reader_(parts.reader),
-      table_(parts.table),
-      memory_(parts.memory),
-      subscriptions_(parts.subscriptions),
-      timers_(parts.timers),
-      turns_(parts.turns),
-      backlog_(parts.backlog),
-      ends_(parts.ends),
-      backlog_reader_(parts.backlog_reader),
-      fill_(parts.fill) {
-  DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
-  DT_CHECK(AllSet(timers_, turns_, backlog_, ends_, backlog_reader_, fill_));
-}
+SubscriptionRelease::SubscriptionRelease(const Core& core, MessageEnds* ends,
+                                         BacklogReader* backlog_reader, SubscriptionFill* fill)
+    : core_(core), ends_(ends), backlog_reader_(backlog_reader), fill_(fill) {}
 
 void SubscriptionRelease::Start(Subscription* subscription) {
   DT_CHECK(subscription->state.deleting);
@@ -68,38 +56,38 @@ bool SubscriptionRelease::Step(base::Now now) {
     releasing_.push_back(subscription);
     return progress == Progress::kMore;
   }
-  backlog_->Clear(subscription);
-  turns_->Forget(subscription);
-  timers_->CancelWake(subscription);
-  subscriptions_->Remove(subscription);
+  core_.backlog.Clear(subscription);
+  core_.turns.Forget(subscription);
+  core_.timers.CancelWake(subscription);
+  core_.subscriptions.Remove(subscription);
   return false;
 }
 
 SubscriptionRelease::Progress SubscriptionRelease::ReleaseEntries(base::Now now,
                                                                   Subscription* subscription) {
   EntryIndex& index = subscription->release_index;
-  DT_CHECK_LE(index, table_->capacity());
-  const EntryIndex until = std::min(table_->capacity(), index + kExaminedPerStep);
+  DT_CHECK_LE(index, core_.table.capacity());
+  const EntryIndex until = std::min(core_.table.capacity(), index + kExaminedPerStep);
   for (size_t released = 0; index < until && released < kReleasedPage.entries; ++index) {
-    const PendingDelivery& entry = (*table_)[index];
+    const PendingDelivery& entry = core_.table[index];
     if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;
     if (!ReleaseEntry(now, index)) return Progress::kBlocked;
     ++released;
   }
-  if (index < table_->capacity()) return Progress::kMore;
+  if (index < core_.table.capacity()) return Progress::kMore;
   return subscription->counts.total == 0 ? Progress::kDone : Progress::kBlocked;
 }
 
 bool SubscriptionRelease::ReleaseEntry(base::Now now, EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
+  const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.subscription->state.deleting);
-  if (key_locks_->Locked(entry.id) || ends_->AnyEnding(entry.id)) return false;
+  if (core_.key_locks.Locked(entry.id) || ends_->AnyEnding(entry.id)) return false;
   if (entry.state == EntryState::kForgetting) return false;
-  const auto record = reader_->Record(entry.key());
+  const auto record = core_.reader.Record(entry.key());
   // The record of a damaged message stays, and the subscription forgets it.
   if (!record.ok() && !storage::IsDamage(record.status())) return false;
   if (record.ok() && record->has_value()) {
-    table_->Learn(index, **record);
+    core_.table.Learn(index, **record);
     ends_->Drop(now, index);
   } else {
     ends_->DropStale(index);
@@ -111,14 +99,14 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
                                                                   Subscription* subscription) {
   DT_CHECK_EQ(subscription->counts.total, 0u);
   if (subscription->reading || subscription->spills_in_flight > 0 ||
-      memory_->RoomToReadBack() == 0) {
+      core_.memory.RoomToReadBack() == 0) {
     return Progress::kBlocked;
   }
   const storage::ScanLimit limit{
-      .entries = std::min(kReleasedPage.entries, memory_->RoomToReadBack()),
+      .entries = std::min(kReleasedPage.entries, core_.memory.RoomToReadBack()),
       .bytes = kReleasedPage.bytes};
   const auto page =
-      reader_->BacklogPage(subscription->state.id, subscription->release_cursor, limit);
+      core_.reader.BacklogPage(subscription->state.id, subscription->release_cursor, limit);
   if (!page.ok()) return Progress::kBlocked;
   if (page->damaged && fill_->OnDamage(now, subscription)) {
     subscription->release_cursor = MessageKey{};
@@ -127,9 +115,10 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
   if (page->items.empty() && !page->next.has_value()) return Progress::kDone;
   for (const BacklogRef& item : page->items) {
     subscription->release_cursor = item.key;
-    if (key_locks_->Locked(item.key.id) || ends_->AnyEnding(item.key.id)) return Progress::kBlocked;
+    if (core_.key_locks.Locked(item.key.id) || ends_->AnyEnding(item.key.id))
+      return Progress::kBlocked;
     const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
-    if (!reader_->ok()) return Progress::kBlocked;
+    if (!core_.reader.ok()) return Progress::kBlocked;
     if (index != kNoEntry) ends_->Drop(now, index);
   }
   subscription->release_cursor =

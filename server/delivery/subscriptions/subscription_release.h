@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "server/base/clock.h"
-#include "server/delivery/delivery_parts.h"
+#include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
 
 namespace duetime::delivery {
@@ -19,7 +19,8 @@ namespace duetime::delivery {
 // confined to the engine thread.
 class SubscriptionRelease {
  public:
-  explicit SubscriptionRelease(const DeliveryParts& parts);
+  SubscriptionRelease(const Core& core, MessageEnds* ends, BacklogReader* backlog_reader,
+                      SubscriptionFill* fill);
 
   // REQUIRES: state.deleting is set.
   void Start(Subscription* subscription);
@@ -41,14 +42,7 @@ class SubscriptionRelease {
   bool ReleaseEntry(base::Now now, EntryIndex index);
   Progress ReleaseBacklog(base::Now now, Subscription* subscription);
 
-  scheduler::KeyLocks* const key_locks_;
-  StoreReader* const reader_;
-  PendingDeliveries* const table_;
-  MemoryShare* const memory_;
-  Subscriptions* const subscriptions_;
-  DeliveryTimers* const timers_;
-  Turns* const turns_;
-  Backlog* const backlog_;
+  const Core& core_;
   MessageEnds* const ends_;
   BacklogReader* const backlog_reader_;
   SubscriptionFill* const fill_;

@@ -29,9 +29,9 @@ using BacklogReaderTest = BacklogTest;
 
 TEST_F(BacklogTest, ANewMessageHoldsTheLowWatermarkUntilItIsListed) {
   const storage::MessageRef message = Put();
-  p_.backlog->ListNew(message, one_, nullptr);
+  core_.backlog.ListNew(message, one_, nullptr);
   EXPECT_TRUE(one_->backlog.behind());
-  EXPECT_EQ(p_.backlog->behind(), 1u);
+  EXPECT_EQ(core_.backlog.behind(), 1u);
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u);
   Commit();
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
@@ -42,11 +42,11 @@ TEST_F(BacklogTest, ANewMessageHoldsTheLowWatermarkUntilItIsListed) {
 TEST_F(BacklogTest, AnEntryLeavesMemoryWhenItsListingIsCommitted) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);
-  p_.backlog->MoveToDisk(index);
+  core_.backlog.MoveToDisk(index);
   EXPECT_EQ(At(index).state, EntryState::kForgetting);
   EXPECT_EQ(one_->forgets_in_flight, 1u);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   EXPECT_TRUE(Listed(message.key, *one_));
 }
 
@@ -54,7 +54,7 @@ TEST_F(BacklogTest, AnEntryLeavesMemoryWhenItsListingIsCommitted) {
 TEST_F(BacklogTest, AnEntryThatIsOfferedAgainHoldsTheLowWatermark) {
   const storage::MessageRef message = Put();
   const EntryIndex first = Ready(one_, message);
-  p_.backlog->List(first);
+  core_.backlog.List(first);
   p_.ends->DropStale(first);
   const EntryIndex again = Ready(one_, message);
   ASSERT_EQ(again, first);
@@ -64,24 +64,24 @@ TEST_F(BacklogTest, AnEntryThatIsOfferedAgainHoldsTheLowWatermark) {
 
 TEST_F(BacklogTest, AnEntryThatEndsMeanwhileIsNotTouched) {
   const EntryIndex index = Take();
-  p_.backlog->MoveToDisk(index);
+  core_.backlog.MoveToDisk(index);
   p_.ends->Drop(now_, index);
   EXPECT_EQ(At(index).state, EntryState::kEnding);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   EXPECT_EQ(one_->forgets_in_flight, 0u);
 }
 
 TEST_F(BacklogTest, AListedEntryStaysInMemoryAndHoldsNothing) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);
-  p_.states->MakeReady(index);
-  p_.backlog->List(index);
+  core_.states.MakeReady(index);
+  core_.backlog.List(index);
   Commit();
   EXPECT_EQ(At(index).state, EntryState::kReady);
   EXPECT_FALSE(At(index).pinned);
   EXPECT_FALSE(one_->backlog.any());
-  p_.backlog->Unlist(index);
+  core_.backlog.Unlist(index);
   Commit();
   EXPECT_FALSE(Listed(message.key, *one_));
 }
@@ -89,22 +89,22 @@ TEST_F(BacklogTest, AListedEntryStaysInMemoryAndHoldsNothing) {
 TEST_F(BacklogTest, TheCommitOfAnEarlierListingLeavesTheEntryInMemory) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);
-  p_.backlog->List(index);
+  core_.backlog.List(index);
   const auto earlier = writes_.Take();
   ASSERT_TRUE(earlier.has_value());
-  p_.backlog->MoveToDisk(index);
+  core_.backlog.MoveToDisk(index);
   writes_.Complete(now_, earlier->sequence, true);
   EXPECT_EQ(At(index).state, EntryState::kForgetting);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
 }
 
 TEST_F(BacklogTest, AnotherPlaceReplacesTheListing) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);
-  p_.backlog->List(index);
+  core_.backlog.List(index);
   const uint64_t later_ms = now_.wall_ms + 5'000;
-  p_.backlog->MoveToDiskAt(index, later_ms);
+  core_.backlog.MoveToDiskAt(index, later_ms);
   Commit();
   EXPECT_FALSE(Listed(message.key, *one_));
   EXPECT_TRUE(Listed({.due_ms = later_ms, .id = message.key.id}, *one_));
@@ -142,25 +142,25 @@ TEST_F(BacklogTest, OldEntriesAreListed) {
   Attach();
   const storage::MessageRef message = Put();
   Ready(one_, message);
-  p_.backlog->CollectOld(now_);
-  EXPECT_FALSE(p_.backlog->ListOld());
+  core_.backlog.CollectOld(now_);
+  EXPECT_FALSE(core_.backlog.ListOld());
   EXPECT_EQ(stats_.spilled, 0u);
   Pass(2 * limits_.spill_age_ms);
-  p_.backlog->CollectOld(now_);
-  EXPECT_FALSE(p_.backlog->ListOld());
+  core_.backlog.CollectOld(now_);
+  EXPECT_FALSE(core_.backlog.ListOld());
   Commit();
   EXPECT_TRUE(Listed(message.key, *one_));
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u) << "a stream may take it from memory";
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u) << "a stream may take it from memory";
 }
 
 TEST_F(BacklogTest, OldReadyEntriesOfNoStreamLeaveMemory) {
   Ready(one_, Put());
   Ready(one_, Put());
   Pass(2 * limits_.spill_age_ms);
-  p_.backlog->CollectOld(now_);
-  EXPECT_FALSE(p_.backlog->ListOld());
+  core_.backlog.CollectOld(now_);
+  EXPECT_FALSE(core_.backlog.ListOld());
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
 }
 
 TEST_F(BacklogReaderTest, APageIsClaimedBeforeItIsReady) {
@@ -169,7 +169,7 @@ TEST_F(BacklogReaderTest, APageIsClaimedBeforeItIsReady) {
   Attach();
   ReadPage();
   EXPECT_TRUE(one_->reading);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   Commit();
   EXPECT_FALSE(one_->reading);
   EXPECT_EQ(store_.BacklogClaim(0, one_->state.id)->value(), second.key);
@@ -184,9 +184,9 @@ TEST_F(BacklogReaderTest, AnOlderListingMakesThePageWait) {
   List();
   Attach();
   ReadPage();
-  p_.backlog->ListNew(older, one_, nullptr);
+  core_.backlog.ListNew(older, one_, nullptr);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   ReadPage();
   Commit();
   EXPECT_EQ(At(one_->ready.head).key(), older.key);
@@ -195,7 +195,7 @@ TEST_F(BacklogReaderTest, AnOlderListingMakesThePageWait) {
 TEST_F(BacklogReaderTest, TheNextAttemptsTimeParksTheBacklog) {
   const EntryIndex index = Take();
   At(index).attempts = 1;
-  p_.backlog->MoveToDiskAt(index, now_.wall_ms + 500);
+  core_.backlog.MoveToDiskAt(index, now_.wall_ms + 500);
   Commit();
   Attach();
   ReadPage();
@@ -203,7 +203,7 @@ TEST_F(BacklogReaderTest, TheNextAttemptsTimeParksTheBacklog) {
   EXPECT_TRUE(one_->backlog.parked().has_value());
   EXPECT_FALSE(one_->wake.none());
   Pass(500);
-  p_.backlog->Unpark(now_, one_);
+  core_.backlog.Unpark(now_, one_);
   EXPECT_TRUE(one_->backlog.behind());
   ReadPage();
   Commit();
@@ -216,16 +216,16 @@ TEST_F(BacklogReaderTest, ARetryThatIsDueLaterAgainWaits) {
   const EntryIndex index = Take(one_, message);
   At(index).attempts = 1;
   At(index).progress = true;
-  p_.records->PutProgress(
+  core_.records.PutProgress(
       message.key, one_->state.id,
       {.state = storage::Progress::State::kFailed, .attempts = 1, .retry_ms = now_.wall_ms + 500});
-  p_.backlog->MoveToDisk(index);
+  core_.backlog.MoveToDisk(index);
   Commit();
   Attach();
   ReadPage();
   Commit();
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 0u);
-  EXPECT_EQ(p_.table->count(EntryState::kDelayed), 1u);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 0u);
+  EXPECT_EQ(core_.table.count(EntryState::kDelayed), 1u);
 }
 
 // The listing counts the failed attempts, and the entry was offered at the place before the last
@@ -235,20 +235,20 @@ TEST_F(BacklogReaderTest, AStaleEntryGivesWayToTheListing) {
   const EntryIndex failed = Take(one_, message);
   At(failed).attempts = 2;
   At(failed).progress = true;
-  p_.records->PutProgress(message.key, one_->state.id,
-                          {.state = storage::Progress::State::kFailed, .attempts = 2});
-  p_.backlog->MoveToDisk(failed);
+  core_.records.PutProgress(message.key, one_->state.id,
+                            {.state = storage::Progress::State::kFailed, .attempts = 2});
+  core_.backlog.MoveToDisk(failed);
   Commit();
   storage::MessageKey stale = message.key;
   stale.due_ms -= 5;
-  const EntryIndex index = p_.table->Insert(stale, one_);
-  p_.states->Pin(index);
-  p_.states->MakeReady(index);
+  const EntryIndex index = core_.table.Insert(stale, one_);
+  core_.states.Pin(index);
+  core_.states.MakeReady(index);
   Attach();
   ReadPage();
   Commit();
-  ASSERT_EQ(p_.table->size(), 1u);
-  const PendingDelivery& entry = At(p_.table->Find(message.key.id, one_));
+  ASSERT_EQ(core_.table.size(), 1u);
+  const PendingDelivery& entry = At(core_.table.Find(message.key.id, one_));
   EXPECT_EQ(entry.key(), message.key);
   EXPECT_EQ(entry.attempts, 2u);
   EXPECT_EQ(entry.half_failures, 4u);

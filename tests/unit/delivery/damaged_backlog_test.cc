@@ -132,7 +132,7 @@ TEST_F(DamagedBacklogTest, ARetryIsListedAtItsTime) {
   const storage::MessageRef message = Put();
   const uint64_t retry_ms = now_.wall_ms + 5'000;
   const storage::Progress row = {.state = RowState::kFailed, .attempts = 3, .retry_ms = retry_ms};
-  p_.backlog->ListNew(message, one_, &row);
+  core_.backlog.ListNew(message, one_, &row);
   Commit();
   const storage::MessageKey place = {.due_ms = retry_ms, .id = message.key.id};
   ASSERT_TRUE(Listed(place, *one_));
@@ -165,7 +165,7 @@ TEST_F(DamagedBacklogTest, RetentionNoticesDamageBeforeItPassesIt) {
   PutListed(one_);
   Damage(hidden.key);
   one_->state.settings.set_retention_ms(1'000);
-  p_.subscriptions->CollectRetaining();
+  core_.subscriptions.CollectRetaining();
   Pass(2'000);
   p_.retention->Step(now_);
   EXPECT_TRUE(one_->filling);
@@ -191,7 +191,7 @@ TEST_F(DamagedBacklogTest, ADeletedSubscriptionReleasesWhatItHides) {
     more = p_.fill->Step() || more;
     more = Commit() || more;
   }
-  EXPECT_EQ(p_.subscriptions->Find(id), nullptr);
+  EXPECT_EQ(core_.subscriptions.Find(id), nullptr);
   EXPECT_FALSE(Stored(hidden.key));
 }
 
@@ -226,15 +226,15 @@ TEST_F(DamagedBacklogTest, AnOfferWithADamagedPlaceIsNewAndUncertain) {
     Damage(message.key);
     one_->forgot_delivered = true;
     if (room) {
-      p_.backlog->FallBehind(one_, message.key);
-      p_.backlog->Park(now_, one_, {.due_ms = now_.wall_ms + 60'000, .id = message.key.id});
+      core_.backlog.FallBehind(one_, message.key);
+      core_.backlog.Park(now_, one_, {.due_ms = now_.wall_ms + 60'000, .id = message.key.id});
     } else {
-      p_.backlog->FallBehind(one_, message.key);
+      core_.backlog.FallBehind(one_, message.key);
     }
     p_.offers->OnDue(now_, message);
     Commit();
     if (room) {
-      const EntryIndex index = p_.table->Find(message.key.id, one_);
+      const EntryIndex index = core_.table.Find(message.key.id, one_);
       ASSERT_NE(index, kNoEntry);
       EXPECT_TRUE(At(index).maybe_delivered);
     } else {
@@ -253,8 +253,8 @@ TEST_F(DamagedBacklogTest, AStartThatMayMissABacklogBeginsBehind) {
   named.value = "unnamed subscription only";
   writes_.Add(named, storage::Durability::kSynced);
   Commit();
-  ASSERT_TRUE(p_.backlog->Recover().ok());
-  const Subscription* const first = p_.subscriptions->Find(storage::SubscriptionId{7});
+  ASSERT_TRUE(core_.backlog.Recover().ok());
+  const Subscription* const first = core_.subscriptions.Find(storage::SubscriptionId{7});
   ASSERT_NE(first, nullptr);
   for (const Subscription* const one : std::vector<const Subscription*>{one_, other, first}) {
     EXPECT_TRUE(one->backlog.behind());

@@ -47,7 +47,7 @@ MessageRecord FullMessage() {
           .payload = "payload"};
 }
 
-// What the dispatcher knows of its end.
+// What delivery knows of its end.
 DeadLetterOrigin FullOrigin() {
   return {.topic_name = "orders",
           .subscription_name = "billing",

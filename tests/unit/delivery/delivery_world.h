@@ -21,7 +21,7 @@
 namespace duetime::delivery {
 
 // One shard without commands: a test calls the parts itself and says when a batch is committed.
-class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
+class DeliveryWorld : public test::ShardPartsTest {
  protected:
   static constexpr storage::TopicId kTopic{1};
   static constexpr storage::TopicId kDeadLetters{2};
@@ -29,9 +29,10 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   static constexpr protocol::StreamId kOtherStream{2};
 
   explicit DeliveryWorld(const ShardLimits& limits = {}) : ShardPartsTest(limits) {
+    assembly_.SetOccurrences(this);
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
-    EXPECT_TRUE(p_.subscriptions->Recover(now_).ok());
-    one_ = p_.subscriptions->TopicOf(kTopic)->subscriptions.front();
+    EXPECT_TRUE(core_.subscriptions.Recover(now_).ok());
+    one_ = core_.subscriptions.TopicOf(kTopic)->subscriptions.front();
   }
   ~DeliveryWorld() override { assembly_.CheckInvariants(); }
 
@@ -40,7 +41,7 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
     protocol::SubscriptionState state;
     state.id = storage::SubscriptionId{(uint32_t{1} << 31) + number};
     state.topic = kTopic;
-    return p_.subscriptions->Add(std::move(state), one_->topic);
+    return core_.subscriptions.Add(std::move(state), one_->topic);
   }
 
   // Puts a message into the store that is due now, or at `due_ms`. What is due soon is claimed.
@@ -61,40 +62,40 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   }
   // The same, and an entry for it, taken and learned.
   EntryIndex Take(Subscription* subscription, const storage::MessageRef& message) {
-    const EntryIndex index = p_.table->Insert(message.key, subscription);
-    p_.table->operator[](index).bytes = message.bytes;
-    p_.states->Pin(index);
-    const auto record = p_.reader->Record(message.key);
-    if (record.ok() && record->has_value()) p_.table->Learn(index, **record);
+    const EntryIndex index = core_.table.Insert(message.key, subscription);
+    core_.table[index].bytes = message.bytes;
+    core_.states.Pin(index);
+    const auto record = core_.reader.Record(message.key);
+    if (record.ok() && record->has_value()) core_.table.Learn(index, **record);
     return index;
   }
   EntryIndex Take() { return Take(one_, Put()); }
   EntryIndex Ready(Subscription* subscription, const storage::MessageRef& message) {
     const EntryIndex index = Take(subscription, message);
-    p_.states->MakeReady(index);
+    core_.states.MakeReady(index);
     return index;
   }
   // A stream that waits for messages of the subscription.
   Stream* Attach(Subscription* subscription, protocol::StreamId id = kStream,
                  int64_t messages = 100) {
-    p_.streams->Attach({.stream = id,
-                        .topic = kTopic,
-                        .subscription = subscription->state.id,
-                        .lease_ms = 1'000,
-                        .credit = std::make_shared<protocol::StreamCredit>(messages, 1'000'000)},
-                       subscription);
-    Stream* const stream = p_.streams->Get(id);
-    p_.streams->MakeAvailable(stream);
+    core_.streams.Attach({.stream = id,
+                          .topic = kTopic,
+                          .subscription = subscription->state.id,
+                          .lease_ms = 1'000,
+                          .credit = std::make_shared<protocol::StreamCredit>(messages, 1'000'000)},
+                         subscription);
+    Stream* const stream = core_.streams.Get(id);
+    core_.streams.MakeAvailable(stream);
     return stream;
   }
   // A message of the subscription that is on disk only.
   storage::MessageRef PutListed(Subscription* subscription) {
     const storage::MessageRef message = Put();
-    p_.backlog->ListNew(message, subscription, nullptr);
+    core_.backlog.ListNew(message, subscription, nullptr);
     Commit();
     return message;
   }
-  PendingDelivery& At(EntryIndex index) { return (*p_.table)[index]; }
+  PendingDelivery& At(EntryIndex index) { return core_.table[index]; }
 
   bool Stored(const storage::MessageKey& key) {
     const auto record = store_.Get(0, key);
@@ -110,7 +111,7 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   // The subscription's progress record of the message, or nothing.
   std::optional<storage::Progress> Row(const storage::MessageKey& key,
                                        const Subscription& subscription) {
-    const auto rows = p_.reader->Progress(key);
+    const auto rows = core_.reader.Progress(key);
     const storage::Progress* const row = rows.ok() ? rows->Find(subscription.state.id) : nullptr;
     return row == nullptr ? std::nullopt : std::optional(*row);
   }
@@ -119,14 +120,12 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
     return locator.ok() && locator->has_value() ? (*locator)->tombstone : std::nullopt;
   }
 
-  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_, this};
+  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_};
   DeliveryAssembly assembly_{Parts(), &scheduler_};
+  const Core& core_ = assembly_.core();
   const DeliveryParts& p_ = assembly_.parts();
   // The topic's first subscription.
   Subscription* one_ = nullptr;
-
- private:
-  void OnDue(base::Now, const storage::MessageRef&) override {}
 };
 
 }  // namespace duetime::delivery

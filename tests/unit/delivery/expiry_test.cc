@@ -30,14 +30,14 @@ class ExpiryTest : public DeliveryWorld {
     record.late_policy = policy;
     const storage::MessageRef message = Put(record);
     if (on_disk) {
-      p_.backlog->ListNew(message, one_, nullptr);
+      core_.backlog.ListNew(message, one_, nullptr);
       Commit();
     } else {
       Ready(one_, message);
     }
     return message;
   }
-  // Steps as the dispatcher does. Returns the steps with something to end.
+  // Steps as the shard does. Returns the steps with something to end.
   size_t Walk() {
     size_t busy = 0;
     for (int i = 0; i < 100; ++i) {
@@ -109,7 +109,7 @@ TEST_F(ExpiryTest, EndsAMessageForEachSubscription) {
   one_->topic->several = true;
   quota_->max = 1;
   const storage::MessageRef message = PutDue(1, LatePolicy::kDrop, /*on_disk=*/false);
-  p_.backlog->ListNew(message, other, nullptr);
+  core_.backlog.ListNew(message, other, nullptr);
   Commit();
   now_.wall_ms += 5;
   key_locks_.Acquire(scheduler::KeyLocks::Name(message.key.id));

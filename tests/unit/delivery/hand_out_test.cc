@@ -64,7 +64,7 @@ TEST_F(HandOutTest, ADamagedMessageIsNotForgotten) {
   EXPECT_FALSE(deliveries[0].record.empty());
   EXPECT_TRUE(deliveries[1].record.empty());
   EXPECT_FALSE(deliveries[2].record.empty());
-  EXPECT_TRUE(p_.reader->ok());
+  EXPECT_TRUE(core_.reader.ok());
 }
 
 TEST_F(HandOutTest, DeliveriesKeepTheOrderAndFillFrames) {
@@ -83,7 +83,7 @@ TEST_F(HandOutTest, DeliveriesKeepTheOrderAndFillFrames) {
   }
   ASSERT_EQ(ids.size(), messages.size());
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], messages[i].key.id);
-  EXPECT_EQ(p_.table->count(EntryState::kInFlight), messages.size());
+  EXPECT_EQ(core_.table.count(EntryState::kInFlight), messages.size());
 }
 
 TEST_F(HandOutTest, WhatIsNotDueAfterAStepBackOfTheClockWaitsOnDisk) {
@@ -96,7 +96,7 @@ TEST_F(HandOutTest, WhatIsNotDueAfterAStepBackOfTheClockWaitsOnDisk) {
   EXPECT_EQ(DeliveredTo(kStream), 1u) << "the message behind it is not held up";
   Commit();
   EXPECT_TRUE(Listed(message.key, *one_));
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 0u);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 0u);
 }
 
 TEST_F(HandOutTest, AFrameIsBoundedInBytesToo) {
@@ -119,8 +119,8 @@ TEST_F(HandOutTest, AStreamWithoutCreditIsNotAvailable) {
   EXPECT_EQ(DeliveredTo(kStream), 2u);
   EXPECT_FALSE(stream->available);
   EXPECT_EQ(one_->ready.count, 1u);
-  p_.streams->ReturnCredit(kStream, 1, 0);
-  p_.streams->MakeAvailable(stream);
+  core_.streams.ReturnCredit(kStream, 1, 0);
+  core_.streams.MakeAvailable(stream);
   Step();
   EXPECT_EQ(DeliveredTo(kStream), 3u);
 }
@@ -136,7 +136,7 @@ TEST_F(HandOutTest, AStreamThatSendsNothingGetsNoMore) {
   uint64_t bytes = 0;
   for (const auto& delivery : effects_.frames[0].deliveries) bytes += delivery.record.size();
   EXPECT_EQ(stream->credit->Sent(bytes), uint64_t{1} << 0) << "the shard is woken";
-  p_.streams->MakeAvailable(stream);
+  core_.streams.MakeAvailable(stream);
   Step();
   EXPECT_EQ(DeliveredTo(kStream), 2 * kFrameMax);
 }
@@ -160,7 +160,7 @@ TEST_F(HandOutTest, APullWithoutRoomForItsAnswerIsRefused) {
   EXPECT_EQ(one_->ready.count, 2u) << "no message was taken for a refused Pull";
   effects_.frames.clear();
   EXPECT_EQ(budget->bytes(), 0u);
-  p_.streams->MakeAvailable(p_.streams->Get(kOtherStream));
+  core_.streams.MakeAvailable(core_.streams.Get(kOtherStream));
   Step();
   EXPECT_EQ(DeliveredTo(kOtherStream), 2u);
 }
@@ -207,12 +207,12 @@ class NotForDeliveryTest : public HandOutTest {
 
 TEST_F(NotForDeliveryTest, AStaleOffer) {
   const storage::MessageRef message = Put();
-  const EntryIndex index = p_.table->Insert(message.key, one_);
-  p_.states->MakeReady(index);
+  const EntryIndex index = core_.table.Insert(message.key, one_);
+  core_.states.MakeReady(index);
   writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
   Commit();
   ExpectNothing();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
 }
 
 TEST_F(NotForDeliveryTest, AnExpiredMessage) {

@@ -32,7 +32,7 @@ class LeaseEndsTest : public DeliveryWorld {
 
   LeaseToken Lease(Stream* stream, const storage::MessageRef& message) {
     EXPECT_TRUE(stream->credit->Take(0, message.bytes));
-    return p_.leases->Begin(now_, stream, Take(stream->subscription, message));
+    return core_.leases.Begin(now_, stream, Take(stream->subscription, message));
   }
   LeaseToken Lease(Stream* stream) { return Lease(stream, Put()); }
   // As many tokens, none of which is of a lease.
@@ -96,7 +96,7 @@ TEST_F(LeaseEndsTest, ADeadLetterThatCannotBeReadHasNoAnswer) {
   const SettleReply reply = Answers();
   EXPECT_TRUE(reply.refused.empty()) << "the shard stops, and the lease has not ended";
   EXPECT_TRUE(reply.settled.empty());
-  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_NE(core_.leases.Find(token), kNoEntry);
 }
 
 TEST_F(LeaseEndsTest, TheSettlementsOfALeaseKeepTheirOrder) {
@@ -128,12 +128,12 @@ TEST_F(LeaseEndsTest, ANackIsAnsweredAfterItsCommitAndAnExtensionAtOnce) {
   const SettleReply reply = Answers();
   EXPECT_TRUE(reply.settled.empty());
   EXPECT_EQ(reply.extended, std::vector<LeaseToken>{extended});
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u);
   Commit();
   EXPECT_EQ(Answers().settled, std::vector<LeaseToken>{nacked});
   Pass(1'001);
   p_.lease_ends->Step(now_);
-  EXPECT_NE(p_.leases->Find(extended), kNoEntry);
+  EXPECT_NE(core_.leases.Find(extended), kNoEntry);
   EXPECT_EQ(stats_.leases_lost, 0u);
 }
 
@@ -142,12 +142,12 @@ TEST_F(LeaseEndsTest, ALeaseEndsByTime) {
   const LeaseToken token = Lease(stream);
   Pass(999);
   p_.lease_ends->Step(now_);
-  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_NE(core_.leases.Find(token), kNoEntry);
   Pass(1);
   p_.lease_ends->Step(now_);
-  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(core_.leases.Find(token), kNoEntry);
   EXPECT_EQ(stats_.leases_lost, 1u);
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u);
   EXPECT_EQ(stream->credit->messages(), 0);
 }
 
@@ -162,10 +162,10 @@ TEST_F(LeaseEndsTest, ALeaseLastsFromTheBegin) {
   EXPECT_EQ(answers.refused.size(), 1u);
   Pass(999);
   p_.lease_ends->Step(now_);
-  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_NE(core_.leases.Find(token), kNoEntry);
   Pass(1);
   p_.lease_ends->Step(now_);
-  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(core_.leases.Find(token), kNoEntry);
 }
 
 // What counts as failed, and waits; and which message is alone on its next stream.
@@ -207,11 +207,11 @@ TEST_F(LeaseEndsTest, OnlyAMessageThatWasBegunHasFailed) {
     p_.lease_ends->Settle(now_, std::move(command));
     if (one.end == kLease) Pass(1'000);
     if (one.end == kClosed || one.end == kBroke) {
-      p_.streams->Detach({.stream = id, .broke = one.end == kBroke});
+      core_.streams.Detach({.stream = id, .broke = one.end == kBroke});
     }
     p_.lease_ends->Step(now_);
     Commit();
-    const EntryIndex index = p_.table->Find(message.key.id, one_);
+    const EntryIndex index = core_.table.Find(message.key.id, one_);
     EXPECT_EQ(At(index).half_failures, one.half_failures);
     EXPECT_EQ(At(index).suspect, one.suspect);
     EXPECT_EQ(At(index).state, one.half_failures > 0 ? EntryState::kDelayed : EntryState::kReady);
@@ -228,11 +228,11 @@ TEST_F(LeaseEndsTest, AStepSettlesItsShareAndKeepsTheOrderOfAStream) {
   EXPECT_EQ(Answers().refused.size(), kSettlesPerStep);
   Ack({token});
   EXPECT_EQ(p_.lease_ends->waiting(), 1u) << "one stream";
-  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_NE(core_.leases.Find(token), kNoEntry);
   EXPECT_FALSE(p_.lease_ends->Step(now_));
   EXPECT_EQ(p_.lease_ends->waiting(), 0u);
   EXPECT_EQ(Answers().refused.size(), 1u);
-  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(core_.leases.Find(token), kNoEntry);
 }
 
 TEST_F(LeaseEndsTest, StreamsThatWaitTakeTurns) {
@@ -241,9 +241,9 @@ TEST_F(LeaseEndsTest, StreamsThatWaitTakeTurns) {
   Ack(Unknown(4 * kSettlesPerStep));
   Ack({token}, kOtherStream);
   EXPECT_TRUE(p_.lease_ends->Step(now_));
-  EXPECT_NE(p_.leases->Find(token), kNoEntry) << "the first stream came first";
+  EXPECT_NE(core_.leases.Find(token), kNoEntry) << "the first stream came first";
   EXPECT_TRUE(p_.lease_ends->Step(now_));
-  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(core_.leases.Find(token), kNoEntry);
   EXPECT_EQ(p_.lease_ends->waiting(), 1u);
 }
 
@@ -254,14 +254,14 @@ TEST_F(LeaseEndsTest, ALeaseLastsLongerWhileItsSettlementMayWait) {
   Ack(Unknown(100 * kSettlesPerStep));
   Pass(1'000);
   p_.lease_ends->Step(now_);
-  EXPECT_NE(p_.leases->Find(token), kNoEntry);
-  EXPECT_EQ(p_.leases->Find(of_other), kNoEntry) << "its stream has nothing that waits";
+  EXPECT_NE(core_.leases.Find(token), kNoEntry);
+  EXPECT_EQ(core_.leases.Find(of_other), kNoEntry) << "its stream has nothing that waits";
   for (uint64_t ms = 0; ms < kGraceMaxMs; ms += 100) {
-    EXPECT_NE(p_.leases->Find(token), kNoEntry) << ms;
+    EXPECT_NE(core_.leases.Find(token), kNoEntry) << ms;
     Pass(100);
     p_.lease_ends->Step(now_);
   }
-  EXPECT_EQ(p_.leases->Find(token), kNoEntry) << "but not for ever";
+  EXPECT_EQ(core_.leases.Find(token), kNoEntry) << "but not for ever";
 }
 
 TEST_F(LeaseEndsTest, AnEndedStreamGivesItsLeasesBackAfterItsSettlements) {
@@ -271,15 +271,15 @@ TEST_F(LeaseEndsTest, AnEndedStreamGivesItsLeasesBackAfterItsSettlements) {
   std::vector<LeaseToken> tokens = Unknown(2 * kSettlesPerStep);
   tokens.push_back(acked);
   Ack(tokens);
-  p_.streams->Detach({.stream = kStream});
+  core_.streams.Detach({.stream = kStream});
   EXPECT_TRUE(p_.lease_ends->Step(now_));
-  EXPECT_NE(p_.leases->Find(acked), kNoEntry);
-  EXPECT_EQ(p_.table->count(EntryState::kInFlight), 2u);
+  EXPECT_NE(core_.leases.Find(acked), kNoEntry);
+  EXPECT_EQ(core_.table.count(EntryState::kInFlight), 2u);
   EXPECT_FALSE(p_.lease_ends->Step(now_));
   Commit();
   EXPECT_EQ(Answers().settled, std::vector<LeaseToken>{acked});
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u) << "the other lease";
-  EXPECT_EQ(p_.streams->Find(kStream), nullptr);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u) << "the other lease";
+  EXPECT_EQ(core_.streams.Find(kStream), nullptr);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "server/delivery/backlog/backlog.h"
 #include "server/delivery/endings/dead_letter.h"
 #include "server/delivery/endings/dead_letters.h"
+#include "server/delivery/endings/message_status.h"
 #include "server/delivery/endings/retries.h"
 #include "server/delivery/leases.h"
 #include "server/delivery/streams.h"
@@ -27,11 +28,11 @@ class MessageEndsTest : public DeliveryWorld {
   explicit MessageEndsTest(const ShardLimits& limits = {}) : DeliveryWorld(limits) {}
 
   EntryIndex Lease(Subscription* subscription, const storage::MessageRef& message) {
-    Stream* stream = p_.streams->Find(kStream);
+    Stream* stream = core_.streams.Find(kStream);
     if (stream == nullptr) stream = Attach(subscription);
     EXPECT_TRUE(stream->credit->Take(0, message.bytes));
     const EntryIndex index = Take(subscription, message);
-    p_.leases->Begin(now_, stream, index);
+    core_.leases.Begin(now_, stream, index);
     return index;
   }
   void Settle(EntryIndex index, EndState how) {
@@ -55,7 +56,7 @@ TEST_F(MessageEndsTest, TheOnlySubscriptionEndsTheMessage) {
   EXPECT_TRUE(Stored(message.key)) << "not before the commit";
   Commit();
   EXPECT_FALSE(Stored(message.key));
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   ASSERT_TRUE(TombstoneOf(message.key.id).has_value());
   EXPECT_EQ(TombstoneOf(message.key.id)->state, EndState::kAcked);
 }
@@ -65,7 +66,7 @@ TEST_F(MessageEndsTest, OnlyTheLastSubscriptionEndsTheMessage) {
   const storage::MessageRef message = Put();
   const EntryIndex first = Take(one_, message);
   const EntryIndex last = Take(other, message);
-  p_.states->MakeReady(last);
+  core_.states.MakeReady(last);
   Settle(first, EndState::kAcked);
   EXPECT_FALSE(p_.ends->MessageEnding(message.key));
   Commit();
@@ -84,7 +85,7 @@ TEST_F(MessageEndsTest, TwoThatSettleInOneBatchEndTheMessage) {
   const storage::MessageRef message = Put();
   const EntryIndex first = Take(one_, message);
   const EntryIndex last = Take(other, message);
-  p_.states->MakeReady(last);
+  core_.states.MakeReady(last);
   Settle(first, EndState::kAcked);
   Settle(last, EndState::kAcked);
   Commit();
@@ -111,7 +112,7 @@ TEST_F(MessageEndsTest, AnEntryOfADeletedSubscriptionDoesNotKeepTheMessage) {
   ASSERT_TRUE(TombstoneOf(message.key.id).has_value());
   EXPECT_EQ(TombstoneOf(message.key.id)->state, EndState::kAcked);
   p_.ends->DropStale(stale);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   deleted->state.deleting = false;
 }
 
@@ -119,14 +120,17 @@ TEST_F(MessageEndsTest, ACancelTakesItFromMemoryAndBacklog) {
   Subscription* const other = AddSubscription();
   const storage::MessageRef message = Put();
   Ready(one_, message);
-  p_.backlog->ListNew(message, other, nullptr);
+  core_.backlog.ListNew(message, other, nullptr);
   Commit();
   storage::MessageRecord record;
   record.header.topic = kTopic;
+  const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
+  ASSERT_TRUE(status.ok());
   EXPECT_TRUE(p_.ends
                   ->BeginEnd(now_, {.key = message.key,
                                     .record = &record,
                                     .bytes = message.bytes,
+                                    .status = &*status,
                                     .how = EndState::kCancelled})
                   .ok());
   EXPECT_TRUE(p_.ends->MessageEnding(message.key));
@@ -134,13 +138,13 @@ TEST_F(MessageEndsTest, ACancelTakesItFromMemoryAndBacklog) {
   p_.ends->FinishAll(message.key);
   EXPECT_FALSE(Stored(message.key));
   EXPECT_FALSE(Listed(message.key, *other));
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
 }
 
 TEST_F(MessageEndsTest, AStaleEntryGoesWithItsListing) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Ready(one_, message);
-  p_.backlog->List(index);
+  core_.backlog.List(index);
   Commit();
   p_.ends->DropStale(index);
   Commit();
@@ -171,7 +175,7 @@ TEST_F(MessageStatusTest, ADeletedSubscriptionMayHaveDeliveredWhatItListed) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);
   At(index).attempts = 1;
-  p_.backlog->MoveToDisk(index);
+  core_.backlog.MoveToDisk(index);
   Commit();
   one_->state.deleting = true;
   const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
@@ -184,9 +188,9 @@ TEST_F(MessageStatusTest, ADeletedSubscriptionMayHaveDeliveredWhatItListed) {
 TEST_F(MessageStatusTest, ADeletedSubscriptionKnowsWhatItHasInMemory) {
   AddSubscription();
   const storage::MessageRef message = Put();
-  p_.backlog->List(Ready(one_, message));
+  core_.backlog.List(Ready(one_, message));
   Commit();
-  p_.backlog->FallBehind(one_, message.key);
+  core_.backlog.FallBehind(one_, message.key);
   one_->state.deleting = true;
   const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
   ASSERT_TRUE(status.ok());
@@ -206,7 +210,7 @@ TEST_F(RetriesTest, AFailedAttemptWaitsAndIsNoted) {
   p_.retries->Fail(now_, index, Failure::kNacked, 300, "");
   EXPECT_EQ(At(index).state, EntryState::kDelayed);
   EXPECT_EQ(At(index).wait_end_mono_ms, now_.mono_ms + 300);
-  EXPECT_EQ(p_.streams->Get(kStream)->credit->messages(), 0) << "the credit is returned";
+  EXPECT_EQ(core_.streams.Get(kStream)->credit->messages(), 0) << "the credit is returned";
   Commit();
   const auto row = Row(message.key, *one_);
   ASSERT_TRUE(row.has_value());
@@ -273,7 +277,7 @@ TEST_F(FullMemoryTest, ADelayWaitsOnDisk) {
   p_.retries->Fail(now_, index, Failure::kNacked, 300, "");
   EXPECT_EQ(At(index).state, EntryState::kForgetting);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   EXPECT_TRUE(Listed({.due_ms = now_.wall_ms + 300, .id = message.key.id}, *one_));
   EXPECT_TRUE(Row(message.key, *one_)->listed);
 }

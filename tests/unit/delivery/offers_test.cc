@@ -35,7 +35,7 @@ class OffersTest : public DeliveryWorld {
   // The subscription has nothing and goes.
   void Delete(Subscription* subscription) {
     subscription->state.deleting = true;
-    p_.subscriptions->Remove(subscription);
+    core_.subscriptions.Remove(subscription);
   }
 };
 
@@ -46,12 +46,12 @@ TEST_F(OffersTest, EachSubscriptionThatItIsForGetsAnEntry) {
   younger->state.start = scheduler_.NextId();
   Offer(message);
   for (const Subscription* const one : {one_, older}) {
-    const EntryIndex index = p_.table->Find(message.key.id, one);
+    const EntryIndex index = core_.table.Find(message.key.id, one);
     ASSERT_NE(index, kNoEntry);
     EXPECT_EQ(At(index).state, EntryState::kReady);
     EXPECT_TRUE(At(index).pinned);
   }
-  EXPECT_EQ(p_.table->Find(message.key.id, younger), kNoEntry);
+  EXPECT_EQ(core_.table.Find(message.key.id, younger), kNoEntry);
   EXPECT_EQ(stats_.fired, 1u);
 }
 
@@ -59,7 +59,7 @@ TEST_F(OffersTest, ASecondOfferChangesNothing) {
   const storage::MessageRef in_memory = Put();
   Offer(in_memory);
   Offer(in_memory);
-  EXPECT_EQ(p_.table->size(), 1u);
+  EXPECT_EQ(core_.table.size(), 1u);
   EXPECT_EQ(one_->ready.count, 1u);
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u);
 }
@@ -68,7 +68,7 @@ TEST_F(OffersTest, BehindABacklogTheMessageIsListed) {
   PutListed(one_);
   const storage::MessageRef message = Put();
   Offer(message);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   Commit();
   EXPECT_TRUE(Listed(message.key, *one_));
 }
@@ -78,19 +78,19 @@ TEST_F(OffersTest, ALockedMessageIsNotOffered) {
   const scheduler::KeyLocks::Name name(message.key.id);
   key_locks_.Acquire(name);
   Offer(message);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   key_locks_.Release(now_, name, /*ok=*/true);
 }
 
 TEST_F(OffersTest, TheAttemptsAndTheWaitOfAnEarlierRunGoOn) {
   AddSubscription();
   const storage::MessageRef message = Put();
-  p_.records->PutProgress(
+  core_.records.PutProgress(
       message.key, one_->state.id,
       {.state = RowState::kFailed, .attempts = 3, .retry_ms = now_.wall_ms + 500});
   Commit();
   Offer(message);
-  const EntryIndex index = p_.table->Find(message.key.id, one_);
+  const EntryIndex index = core_.table.Find(message.key.id, one_);
   ASSERT_NE(index, kNoEntry);
   EXPECT_EQ(At(index).attempts, 3u);
   EXPECT_EQ(At(index).state, EntryState::kDelayed);
@@ -110,11 +110,11 @@ TEST_F(OffersTest, AnEntryMovesToThePlaceOfItsRecord) {
   Commit();
   Pass(5);
   Offer(moved);
-  const EntryIndex index = p_.table->Find(moved.key.id, one_);
+  const EntryIndex index = core_.table.Find(moved.key.id, one_);
   EXPECT_EQ(At(index).due_ms, moved.key.due_ms);
   Offer(stale);
   EXPECT_EQ(At(index).due_ms, moved.key.due_ms);
-  EXPECT_EQ(p_.table->size(), 1u);
+  EXPECT_EQ(core_.table.size(), 1u);
 }
 
 // Until its listing is claimed, a message must not be handed out from there.
@@ -122,13 +122,13 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   const storage::MessageRef moved = PutListed(one_);
   storage::MessageRef stale = moved;
   stale.key.due_ms -= 5;
-  const EntryIndex index = p_.table->Insert(stale.key, one_);
-  p_.states->Pin(index);
-  p_.states->MakeReady(index);
+  const EntryIndex index = core_.table.Insert(stale.key, one_);
+  core_.states.Pin(index);
+  core_.states.MakeReady(index);
   one_->backlog.Advance(After(moved.key));
   Offer(moved);
   Commit();
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   EXPECT_EQ(one_->ready.count, 0u);
   EXPECT_TRUE(Listed(moved.key, *one_));
   EXPECT_LE(one_->backlog.first(), moved.key);
@@ -137,14 +137,14 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
 
 TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsAboutToBeListedAtItsPlace) {
   const storage::MessageRef moved = Put();
-  p_.backlog->ListNew(moved, one_, nullptr);
+  core_.backlog.ListNew(moved, one_, nullptr);
   storage::MessageRef stale = moved;
   stale.key.due_ms -= 5;
-  const EntryIndex index = p_.table->Insert(stale.key, one_);
-  p_.states->Pin(index);
-  p_.states->MakeReady(index);
+  const EntryIndex index = core_.table.Insert(stale.key, one_);
+  core_.states.Pin(index);
+  core_.states.MakeReady(index);
   Offer(moved);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   Commit();
   EXPECT_TRUE(Listed(moved.key, *one_));
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
@@ -166,7 +166,7 @@ TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
   writer_.Erase(message.key, kTopic, message.bytes, Durability::kBuffered);
   Commit();
   Offer(message);
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
 }
 
 TEST_F(OffersTest, ABoundedSubscriptionGetsADamagedMessage) {
@@ -175,7 +175,7 @@ TEST_F(OffersTest, ABoundedSubscriptionGetsADamagedMessage) {
   store_.FailReads(storage::DamageError({}));
   Offer(message);
   store_.FailReads(absl::OkStatus());
-  EXPECT_NE(p_.table->Find(message.key.id, one_), kNoEntry);
+  EXPECT_NE(core_.table.Find(message.key.id, one_), kNoEntry);
 }
 
 // P1: the message may be readable again, after a repair.
@@ -191,9 +191,9 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
             [this](Subscription*one, const storage::MessageRef&message) {
               storage::MessageRef stale = message;
               stale.key.due_ms -= 5;
-              const EntryIndex index = p_.table->Insert(stale.key, one);
-              p_.states->Pin(index);
-              p_.states->MakeReady(index);
+              const EntryIndex index = core_.table.Insert(stale.key, one);
+              core_.states.Pin(index);
+              core_.states.MakeReady(index);
             }},
            {"the message, which no subscription wants",
             [this](Subscription*one, const storage::MessageRef&) {
@@ -207,13 +207,13 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
     const storage::MessageRef message = Put();
     c.prepare(one_, message);
     const size_t held = scheduler_.low_watermark()->pinned();
-    const size_t in_memory = p_.table->size();
+    const size_t in_memory = core_.table.size();
     store_.FailReads(storage::DamageError({}));
     Offer(message);
     store_.FailReads(absl::OkStatus());
     EXPECT_EQ(scheduler_.low_watermark()->pinned(), held + 1);
-    EXPECT_EQ(p_.table->size(), in_memory);
-    EXPECT_TRUE(p_.reader->ok());
+    EXPECT_EQ(core_.table.size(), in_memory);
+    EXPECT_TRUE(core_.reader.ok());
     for (Subscription* const other : std::vector(one_->topic->subscriptions)) {
       if (other != one_) Delete(other);
     }
@@ -230,7 +230,7 @@ TEST_F(OffersTest, AMessageThatNoSubscriptionWantsEnds) {
   for (const Case& c : {Case{true, EndState::kAcked, 0}, Case{false, EndState::kDropped, 1}}) {
     const storage::MessageRef message = Put();
     if (c.settled) {
-      p_.records->PutProgress(message.key, one_->state.id, {.state = RowState::kSettled});
+      core_.records.PutProgress(message.key, one_->state.id, {.state = RowState::kSettled});
       Commit();
     } else {
       one_->state.start = scheduler_.NextId();
@@ -265,7 +265,7 @@ TEST_P(OfferWhileSettlingTest, TheMessageEndsAfterTheCommit) {
   Commit();
   EXPECT_FALSE(Stored(message.key));
   EXPECT_FALSE(Row(message.key, *one_).has_value());
-  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 0u);
   EXPECT_EQ(key_locks_.locked(), 0u);
 }
@@ -318,13 +318,13 @@ TEST_F(OffersTest, AMessageThatIsBeingSettledIsStillOfferedToTheOthers) {
   const storage::MessageRef message = Put();
   Settle(one_, message, EndState::kAcked);
   Offer(message);
-  ASSERT_NE(p_.table->Find(message.key.id, other), kNoEntry);
+  ASSERT_NE(core_.table.Find(message.key.id, other), kNoEntry);
   Offer(message);
   Commit();
   EXPECT_TRUE(Stored(message.key));
   ASSERT_TRUE(Row(message.key, *one_).has_value());
   EXPECT_EQ(Row(message.key, *one_)->state, RowState::kSettled);
-  EXPECT_EQ(p_.table->size(), 1u);
+  EXPECT_EQ(core_.table.size(), 1u);
   EXPECT_EQ(scheduler_.low_watermark()->pinned(), 1u) << "only by the entry";
 }
 

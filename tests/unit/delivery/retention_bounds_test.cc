@@ -23,7 +23,7 @@ class RetentionBoundsTest : public DeliveryWorld {
   void Keep(uint64_t retention_ms, uint64_t messages_max) {
     one_->state.settings.set_retention_ms(retention_ms);
     one_->state.settings.set_retention_max_messages(messages_max);
-    p_.subscriptions->CollectRetaining();
+    core_.subscriptions.CollectRetaining();
   }
   std::vector<storage::MessageRef> Ready(size_t count) {
     std::vector<storage::MessageRef> messages;
@@ -105,7 +105,7 @@ TEST_F(RetentionBoundsTest, AMessageInChangeWaits) {
   const scheduler::KeyLocks::Name name(messages[0].key.id);
   key_locks_.Acquire(name);
   EXPECT_FALSE(p_.retention->Step(now_));
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u);
   key_locks_.Release(now_, name, /*ok=*/true);
   StepAll();
   EXPECT_FALSE(Stored(messages[0].key));
@@ -117,7 +117,7 @@ TEST_F(RetentionBoundsTest, ADeadLetterNeedsItsTopic) {
   const auto messages = Ready(1);
   Pass(kRetentionMs + 1);
   EXPECT_FALSE(p_.retention->Step(now_));
-  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u) << "nothing has changed";
+  EXPECT_EQ(core_.table.count(EntryState::kReady), 1u) << "nothing has changed";
   one_->topic->dead_letter = kDeadLetters;
   StepAll();
   EXPECT_FALSE(Stored(messages[0].key));
@@ -131,7 +131,7 @@ TEST_F(RetentionBoundsTest, ADamagedMessageDoesNotStopTheOthers) {
   disk_.Damage(0, messages[0].key);
   Keep(0, 1);
   StepAll();
-  EXPECT_TRUE(p_.reader->ok());
+  EXPECT_TRUE(core_.reader.ok());
   EXPECT_EQ(one_->ready.count, 1u);
   EXPECT_FALSE(Stored(messages[1].key));
   EXPECT_TRUE(Stored(messages[2].key));

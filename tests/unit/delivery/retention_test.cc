@@ -18,15 +18,15 @@ class RetentionTest : public DeliveryWorld {
   // The subscription keeps this many messages.
   void Bound(uint64_t messages) {
     one_->state.settings.set_retention_max_messages(messages);
-    p_.subscriptions->CollectRetaining();
+    core_.subscriptions.CollectRetaining();
   }
   // A message whose first attempt failed, at the time of its next one: listed there, and in memory
   // as well.
   storage::MessageKey ListDelayed(uint64_t delay_ms) {
     const EntryIndex index = Take();
     At(index).attempts = 1;
-    p_.backlog->ListAt(index, now_.wall_ms + delay_ms);
-    p_.states->MakeDelayed(now_, index, delay_ms);
+    core_.backlog.ListAt(index, now_.wall_ms + delay_ms);
+    core_.states.MakeDelayed(now_, index, delay_ms);
     Commit();
     return At(index).place();
   }
@@ -34,7 +34,7 @@ class RetentionTest : public DeliveryWorld {
   storage::MessageKey MoveToDisk(uint64_t delay_ms) {
     const EntryIndex index = Take();
     At(index).attempts = 1;
-    p_.backlog->MoveToDiskAt(index, now_.wall_ms + delay_ms);
+    core_.backlog.MoveToDiskAt(index, now_.wall_ms + delay_ms);
     const storage::MessageKey place = At(index).place();
     Commit();
     return place;
@@ -78,7 +78,7 @@ TEST_F(RetentionTest, PassesListingsOfEntriesInMemory) {
   for (uint64_t i = 1; i < kDelayed; ++i) ListDelayed(10'000 + i);
   std::vector<storage::MessageKey> places;
   for (uint64_t i = 0; i < 5; ++i) places.push_back(MoveToDisk(20'000 + i));
-  p_.backlog->Park(now_, one_, first);
+  core_.backlog.Park(now_, one_, first);
   ASSERT_EQ(one_->listed.count(), 5u);
   EXPECT_LE(StepToTheEnd(), kDelayed / 100) << "a step that finds nothing must not ask for another";
   Commit();
@@ -86,7 +86,7 @@ TEST_F(RetentionTest, PassesListingsOfEntriesInMemory) {
   EXPECT_EQ(one_->listed.count(), 2u);
   EXPECT_FALSE(Listed(places[2], *one_));
   EXPECT_TRUE(Listed(places[3], *one_));
-  EXPECT_EQ(p_.table->count(EntryState::kDelayed), kDelayed);
+  EXPECT_EQ(core_.table.count(EntryState::kDelayed), kDelayed);
 }
 
 TEST_F(RetentionTest, DoesNotPassAMessageThatWasListedBehindItsWalk) {

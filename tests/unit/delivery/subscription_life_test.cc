@@ -46,7 +46,7 @@ TEST_F(SubscriptionFillTest, ListsWhatIsDueInItsTopic) {
   const storage::MessageRef later = Put({}, now_.wall_ms + 1);
   Subscription* const added = AddFilled();
   EXPECT_TRUE(added->backlog.behind()) << "new messages come behind the fill";
-  p_.subscriptions->Save(*added);
+  core_.subscriptions.Save(*added);
   FillAll();
   EXPECT_TRUE(Listed(due.key, *added));
   EXPECT_FALSE(Listed(later.key, *added)) << "it will be offered";
@@ -92,7 +92,7 @@ TEST_F(SubscriptionFillTest, NoMessageIsListedTwice) {
   const storage::MessageRef settled = Put();
   const storage::MessageRef in_memory = Put();
   Subscription* const added = AddSubscription();
-  p_.backlog->ListNew(listed, added, nullptr);
+  core_.backlog.ListNew(listed, added, nullptr);
   p_.ends->BeginSettle(now_, Take(one_, settled), EndState::kAcked, Durability::kBuffered);
   writes_.Then([this, settled](base::Now, bool) { p_.ends->FinishAll(settled.key); });
   const EntryIndex index = Take(added, settled);
@@ -116,7 +116,7 @@ class ReleaseTest : public SubscriptionFillTest {
     subscription->topic->some_deleted = true;
     p_.release->Start(subscription);
   }
-  bool Gone(storage::SubscriptionId id) const { return p_.subscriptions->Find(id) == nullptr; }
+  bool Gone(storage::SubscriptionId id) const { return core_.subscriptions.Find(id) == nullptr; }
   // Steps until nothing is left to do, with the commits in between.
   void ReleaseAll() {
     do {
@@ -136,8 +136,8 @@ TEST_F(ReleaseTest, WhatWaitsOnlyForTheSubscriptionEnds) {
   one_->state.start = scheduler_.NextId();
   Ready(other, in_memory);
   Attach(other);
-  p_.leases->Begin(now_, p_.streams->Get(kStream), Take(other, in_flight));
-  p_.streams->DismissAll(other, /*give_back=*/false);
+  core_.leases.Begin(now_, core_.streams.Get(kStream), Take(other, in_flight));
+  core_.streams.DismissAll(other, /*give_back=*/false);
   Delete(other);
   ReleaseAll();
   for (const storage::MessageRef& message : {in_memory, in_flight, listed}) {
@@ -146,7 +146,7 @@ TEST_F(ReleaseTest, WhatWaitsOnlyForTheSubscriptionEnds) {
   EXPECT_FALSE(Listed(listed.key, id));
   EXPECT_TRUE(Gone(id));
   EXPECT_EQ(one_->topic->subscriptions, std::vector<Subscription*>{one_});
-  EXPECT_EQ(p_.backlog->behind(), 0u);
+  EXPECT_EQ(core_.backlog.behind(), 0u);
 }
 
 TEST_F(ReleaseTest, WhatOthersWantStays) {
@@ -161,7 +161,7 @@ TEST_F(ReleaseTest, WhatOthersWantStays) {
   EXPECT_TRUE(Stored(message.key));
   EXPECT_TRUE(Stored(listed.key));
   EXPECT_FALSE(Listed(listed.key, id));
-  EXPECT_EQ(p_.table->size(), 1u);
+  EXPECT_EQ(core_.table.size(), 1u);
 }
 
 // The entry of the other subscription decides which one is the last.

@@ -41,7 +41,7 @@ class SubscriptionReleaseTest : public DeliveryWorld {
   }
   Subscription* Create(SubscriptionId id) {
     Change(SubscriptionCommand::Kind::kCreate, id);
-    return p_.subscriptions->Find(id);
+    return core_.subscriptions.Find(id);
   }
   // Deletes the subscription, and goes on until nothing is left to do.
   void Delete(SubscriptionId id) {
@@ -52,13 +52,13 @@ class SubscriptionReleaseTest : public DeliveryWorld {
     } while (Commit());
   }
   void Attach(Subscription* subscription) {
-    p_.streams->Attach({.stream = kStream,
-                        .topic = kTopic,
-                        .subscription = subscription->state.id,
-                        .lease_ms = 1'000,
-                        .credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000)},
-                       subscription);
-    p_.streams->MakeAvailable(p_.streams->Get(kStream));
+    core_.streams.Attach({.stream = kStream,
+                          .topic = kTopic,
+                          .subscription = subscription->state.id,
+                          .lease_ms = 1'000,
+                          .credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000)},
+                         subscription);
+    core_.streams.MakeAvailable(core_.streams.Get(kStream));
   }
   std::vector<storage::ObjectRef> Objects() {
     std::vector<storage::ObjectRef> objects;
@@ -82,13 +82,13 @@ TEST_F(SubscriptionReleaseTest, NothingIsLeftOfManySubscriptions) {
     }
     Delete(SubscriptionId{kSecond + i});
   }
-  EXPECT_EQ(p_.subscriptions->size(), 1u);
+  EXPECT_EQ(core_.subscriptions.size(), 1u);
   EXPECT_EQ(one_->topic->subscriptions.size(), 1u);
   EXPECT_EQ(Objects().size(), 1u) << "it says that there were several";
   EXPECT_LE(pace->clocks(), 20u);
-  EXPECT_EQ(p_.table->size(), 0u);
-  EXPECT_EQ(p_.streams->size(), 0u);
-  EXPECT_EQ(p_.timers->size(), 0u);
+  EXPECT_EQ(core_.table.size(), 0u);
+  EXPECT_EQ(core_.streams.size(), 0u);
+  EXPECT_EQ(core_.timers.size(), 0u);
 }
 
 TEST_F(SubscriptionReleaseTest, TurnsAndTimersForgetTheSubscription) {
@@ -96,16 +96,16 @@ TEST_F(SubscriptionReleaseTest, TurnsAndTimersForgetTheSubscription) {
   Subscription* const subscription = Create(kId);
   Attach(subscription);
   Ready(subscription, Put());
-  p_.timers->WakeAt(now_.mono_ms + 1'000, subscription);
-  ASSERT_EQ(p_.turns->to_serve(), 1u);
+  core_.timers.WakeAt(now_.mono_ms + 1'000, subscription);
+  ASSERT_EQ(core_.turns.to_serve(), 1u);
   Delete(kId);
-  EXPECT_EQ(p_.subscriptions->Find(kId), nullptr);
-  EXPECT_EQ(p_.turns->to_serve(), 0u);
-  EXPECT_EQ(p_.timers->size(), 0u);
+  EXPECT_EQ(core_.subscriptions.Find(kId), nullptr);
+  EXPECT_EQ(core_.turns.to_serve(), 0u);
+  EXPECT_EQ(core_.timers.size(), 0u);
   // Commands that come late are for nothing.
   Change(SubscriptionCommand::Kind::kUpdate, kId);
   Change(SubscriptionCommand::Kind::kDelete, kId);
-  EXPECT_EQ(p_.subscriptions->size(), 1u);
+  EXPECT_EQ(core_.subscriptions.size(), 1u);
 }
 
 // A cancel must know of the delivery, but the record of a message that is gone would stay for ever.
@@ -115,11 +115,11 @@ TEST_F(SubscriptionReleaseTest, ACleanStopKeepsTheAttemptsOfMessagesThatExist) {
     const storage::MessageRef message = Put();
     const EntryIndex index = Take(other, message);
     At(index).attempts = 2;
-    p_.states->MakeReady(index);
+    core_.states.MakeReady(index);
     other->state.deleting = true;
     if (!exists) writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
     Commit();
-    CleanStop stop(p_);
+    CleanStop stop(core_, p_.ends, p_.retries);
     while (stop.Step(now_)) {
     }
     Commit();
@@ -137,7 +137,7 @@ TEST_F(SubscriptionReleaseTest, TheNextRunKnowsThatThereWereSeveral) {
   Delete(SubscriptionId{kSecond + 1});
   EXPECT_EQ(Objects().size(), 2u) << "the second one, and a deleted one";
   DeliveryAssembly next(Parts(), &scheduler_);
-  const auto found = next.parts().subscriptions->Recover(now_);
+  const auto found = next.core().subscriptions.Recover(now_);
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), 1u);
   EXPECT_TRUE(found->front()->topic->several);

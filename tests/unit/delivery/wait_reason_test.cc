@@ -67,13 +67,13 @@ TEST_F(WaitReasonTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
 TEST_F(WaitReasonTest, NamesTheStateOfAnEntry) {
   Attach(one_);
   const storage::MessageRef delayed = Put();
-  p_.states->MakeDelayed(now_, Take(one_, delayed), /*delay_ms=*/500);
+  core_.states.MakeDelayed(now_, Take(one_, delayed), /*delay_ms=*/500);
   EXPECT_EQ(Of(delayed), WaitReason::kRetry);
   const storage::MessageRef first = Put();
   const storage::MessageRef second = Put();
-  ASSERT_EQ(p_.states->LockOrder(Take(one_, first), kSomeOrder), OrderingKeyLocks::Turn::kHolds);
-  EXPECT_EQ(p_.states->LockOrder(Take(one_, second), kSomeOrder), OrderingKeyLocks::Turn::kWaits);
-  p_.states->MakeReady(p_.table->Find(first.key.id, one_));
+  ASSERT_EQ(core_.states.LockOrder(Take(one_, first), kSomeOrder), OrderingKeyLocks::Turn::kHolds);
+  EXPECT_EQ(core_.states.LockOrder(Take(one_, second), kSomeOrder), OrderingKeyLocks::Turn::kWaits);
+  core_.states.MakeReady(core_.table.Find(first.key.id, one_));
   EXPECT_EQ(Of(second), WaitReason::kOrderingKey);
 }
 
@@ -88,12 +88,12 @@ TEST_F(WaitReasonTest, NamesTheHolderOfAnOrderingKeyInMemoryAndOnDisk) {
   const storage::MessageRef first = put();
   const storage::MessageRef second = put();
   const storage::MessageRef third = put();
-  ASSERT_EQ(p_.states->LockOrder(Take(one_, first), order), OrderingKeyLocks::Turn::kHolds);
-  ASSERT_EQ(p_.states->LockOrder(Take(one_, second), order), OrderingKeyLocks::Turn::kWaits);
-  p_.states->MakeReady(p_.table->Find(first.key.id, one_));
-  p_.backlog->AddToRest(Take(one_, third), order);
+  ASSERT_EQ(core_.states.LockOrder(Take(one_, first), order), OrderingKeyLocks::Turn::kHolds);
+  ASSERT_EQ(core_.states.LockOrder(Take(one_, second), order), OrderingKeyLocks::Turn::kWaits);
+  core_.states.MakeReady(core_.table.Find(first.key.id, one_));
+  core_.backlog.AddToRest(Take(one_, third), order);
   Commit();
-  EXPECT_EQ(p_.table->Find(third.key.id, one_), kNoEntry);
+  EXPECT_EQ(core_.table.Find(third.key.id, one_), kNoEntry);
   EXPECT_FALSE(one_->backlog.behind()) << "the rest is read when the key is free";
   for (const storage::MessageRef& message : {second, third}) {
     std::vector<protocol::SubscriptionStatus> list;
@@ -121,7 +121,7 @@ TEST_F(WaitReasonTest, NamesTheBacklogIfNothingElseHoldsItsMessages) {
 TEST_F(WaitReasonTest, NamesTheRetryOfAMessageOnDisk) {
   const storage::MessageRef message = Put();
   AddSubscription();  // so that the store has progress records
-  p_.records->PutProgress(
+  core_.records.PutProgress(
       message.key, one_->state.id,
       {.state = storage::Progress::State::kFailed, .attempts = 1, .retry_ms = now_.wall_ms + 500});
   Commit();

@@ -46,7 +46,7 @@ class BulkChangesTest : public MessagesFixture {
     EXPECT_FALSE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
     Commit();
     EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
-    EXPECT_TRUE(dispatcher_.read_status().ok());
+    EXPECT_TRUE(core_.reader.status().ok());
   }
   MessageId Owner() { return finder_.Resolve(now_, ByKey("k"))->id; }
 
@@ -159,9 +159,9 @@ TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
       Attach(protocol::StreamId{2}, storage::FirstSubscription(kDeadLetters), kDeadLetters);
       const auto tokens = Deliver(200);
       ASSERT_EQ(tokens.size(), 1u);
-      dispatcher_.Settle(now_,
-                         test::Settles(protocol::StreamId{2}, tokens,
-                                       {.action = protocol::SettleAction::kNack, .ms = 1'000}));
+      p_.lease_ends->Settle(now_,
+                            test::Settles(protocol::StreamId{2}, tokens,
+                                          {.action = protocol::SettleAction::kNack, .ms = 1'000}));
       Commit();
     }
     EXPECT_TRUE(Redriven(id));

@@ -20,7 +20,7 @@ class ChangeCommandsTest : public MessagesFixture {
     command.target = target;
     command.deliver_ms = deliver_ms;
     command.etag = etag;
-    commands_.Reschedule(now_, std::move(command));
+    commands_.change.Reschedule(now_, std::move(command));
     Commit();
     return Last(&answers().reschedules);
   }
@@ -28,7 +28,7 @@ class ChangeCommandsTest : public MessagesFixture {
 
 TEST_F(ChangeCommandsTest, CancelsAndSaysSoOnlyAfterTheCommit) {
   const MessageId id = Scheduled();
-  commands_.Cancel(now_, {.target = ById(id)});
+  commands_.change.Cancel(now_, {.target = ById(id)});
   EXPECT_TRUE(answers().cancels.empty());
   Commit();
   const protocol::CancelReply reply = Last(&answers().cancels);
@@ -43,8 +43,8 @@ TEST_F(ChangeCommandsTest, CancelsAndSaysSoOnlyAfterTheCommit) {
 
 TEST_F(ChangeCommandsTest, ASecondCancelWaitsForTheFirst) {
   const MessageId id = Scheduled();
-  commands_.Cancel(now_, {.position = 0, .target = ById(id)});
-  commands_.Cancel(now_, {.position = 1, .target = ById(id)});
+  commands_.change.Cancel(now_, {.position = 0, .target = ById(id)});
+  commands_.change.Cancel(now_, {.position = 1, .target = ById(id)});
   EXPECT_EQ(key_locks_.waiting(), 1u);
   Commit();
   ASSERT_EQ(answers().cancels.size(), 2u);
@@ -71,7 +71,7 @@ TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
   const MessageId id = Scheduled(100);
   Ack(Deliver(200).at(0));
   // The cancel waits until the settlement is committed.
-  commands_.Cancel(now_, {.target = ById(id)});
+  commands_.change.Cancel(now_, {.target = ById(id)});
   EXPECT_TRUE(answers().cancels.empty());
   Commit();
   const protocol::CancelReply reply = Last(&answers().cancels);
@@ -89,13 +89,13 @@ TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
   create.state.topic = kTopic;
   create.state.name = "other";
   create.from_now = true;
-  dispatcher_.Change(now_, std::move(create));
+  p_.changes->Change(now_, std::move(create));
   Attach(protocol::StreamId{2}, kOther);
   const MessageId id = Scheduled(100);
   const auto tokens = Deliver(200);
   ASSERT_EQ(tokens.size(), 2u);
   Ack(tokens[0]);
-  commands_.Cancel(now_, {.target = ById(id)});
+  commands_.change.Cancel(now_, {.target = ById(id)});
   Ack(tokens[1]);
   Commit();
   EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kSettled);
@@ -107,7 +107,7 @@ TEST_F(ChangeCommandsTest, AMoveToTheSameTimeIsAnsweredBeforeTheMessageCanBeDeli
   protocol::RescheduleCommand command;
   command.target = ById(id);
   command.deliver_ms = kStart + 60'000;
-  commands_.Reschedule(now_, std::move(command));
+  commands_.change.Reschedule(now_, std::move(command));
   EXPECT_EQ(Last(&answers().reschedules).outcome, Outcome::kDone);
   Commit();
 }
@@ -147,11 +147,11 @@ TEST_F(ChangeCommandsTest, AnEarlierMessageWithTheKeyHasOtherEtags) {
 
 TEST_F(ChangeCommandsTest, AFailedCommitFailsTheCallAndThoseThatWait) {
   const MessageId id = Scheduled();
-  commands_.Cancel(now_, {.target = ById(id)});
-  commands_.Cancel(now_, {.target = ById(id)});
+  commands_.change.Cancel(now_, {.target = ById(id)});
+  commands_.change.Cancel(now_, {.target = ById(id)});
   protocol::RescheduleCommand reschedule;
   reschedule.target = ById(id);
-  commands_.Reschedule(now_, std::move(reschedule));
+  commands_.change.Reschedule(now_, std::move(reschedule));
   Commit(/*accepted=*/false);
   ASSERT_EQ(answers().cancels.size(), 2u);
   for (const protocol::CancelReply& reply : answers().cancels) {
@@ -164,7 +164,7 @@ TEST_F(ChangeCommandsTest, AReadErrorFailsTheCall) {
   const MessageId id = Scheduled();
   store_.FailReads(absl::DataLossError("disk"));
   EXPECT_EQ(base::GetErrorDetail(Cancel(ById(id)).status)->reason, "STORAGE_FAILED");
-  EXPECT_FALSE(dispatcher_.read_status().ok());
+  EXPECT_FALSE(core_.reader.status().ok());
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_F(EndedMessagesTest, ARepeatSaysThatItsMessageHasEndedAlsoAfterItsTombstone
   auto settings = std::make_shared<protocol::TopicSettings>();
   settings->set_tombstone_retention_ms(0);
   topic.settings = settings;
-  dispatcher_.SetTopic(now_, topic);
+  p_.changes->SetTopic(now_, topic);
   ScheduleOptions options;
   options.request_id = "r";
   End(Schedule("one", 5'000, options).id, EndState::kCancelled);

@@ -64,7 +64,7 @@ TEST_F(KeyIndexTest, AnEntryOfATopicThatHadTheNumberBeforeIsNotFound) {
     protocol::TopicCommand command;
     command.topic = kTopic;
     command.first_id = scheduler_.NextId();
-    commands_.SetTopic(command);
+    commands_.index.SetFirstId(command.topic, command.first_id);
   }
 }
 

@@ -25,7 +25,7 @@ TEST_F(MessageChangesTest, AnEndLocksTheMessageUntilItIsCommitted) {
   Find(id);
   ASSERT_TRUE(changes_.End(now_, *found_, EndState::kDropped, false).ok());
   EXPECT_TRUE(locks_.ChangeInFlight(id));
-  EXPECT_DEATH((void)changes_.End(now_, *found_, EndState::kDropped, false), "ChangeInFlight");
+  EXPECT_DEATH((void)changes_.End(now_, *found_, EndState::kDropped, false), "try_emplace");
   Commit();
   EXPECT_FALSE(locks_.ChangeInFlight(id));
   EXPECT_EQ(Get(id).state, protocol::MessageState::kDropped);

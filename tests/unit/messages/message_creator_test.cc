@@ -24,7 +24,7 @@ class MessageCreatorTest : public MessagesFixture {
     return record;
   }
 
-  MessageCreator creator_{Parts(), &scheduler_, &minute_limits_};
+  MessageCreator creator_{core_, &minute_limits_};
   protocol::AcceptedMessage answer_;
   std::vector<storage::MessageRef> created_;
   std::string bytes_;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/message_finder.h"
 
+#include <memory>
+
+#include "gtest/gtest.h"
+
 #include "server/base/error.h"
+#include "server/protocol/topic_scope.h"
 #include "tests/unit/messages/messages_fixture.h"
 
 namespace duetime::messages {
@@ -83,8 +88,9 @@ TEST_F(MessageFinderTest, ResolvesATarget) {
   for (size_t i = 0; i < limits_.waiting_max; ++i) {
     locks_.Wait(MessageLocks::Name(id), [](base::Now, bool) {});
   }
-  MessageLocks locks(Parts(), &dispatcher_);
-  MessageFinder finder(Parts(), &scheduler_, &dispatcher_, &locks, &index_);
+  const delivery::Core core = WithLimits();
+  MessageLocks locks(core, p_.ends);
+  MessageFinder finder(core, p_.status, &locks, &index_);
   target = finder.Resolve(now_, ById(id));
   ASSERT_FALSE(target.ok());
   EXPECT_EQ(base::GetErrorDetail(target.status())->reason, "OVERLOADED");
@@ -94,7 +100,7 @@ TEST_F(MessageFinderTest, ResolvesATarget) {
 TEST_F(MessageFinderTest, AReadErrorFailsTheShard) {
   const absl::Status status = finder_.ReadFailed(absl::DataLossError("disk"));
   EXPECT_EQ(base::GetErrorDetail(status)->reason, "STORAGE_FAILED");
-  EXPECT_FALSE(dispatcher_.read_status().ok());
+  EXPECT_FALSE(core_.reader.status().ok());
 }
 
 // Damage concerns one message: the call is refused, nothing is decided, and the shard goes on.
@@ -105,14 +111,35 @@ TEST_F(MessageFinderTest, ADamagedMessageIsNotAbsent) {
   const protocol::CancelReply refused = Cancel(ById(id));
   EXPECT_EQ(base::GetErrorDetail(refused.status)->reason, "CHECKSUM_MISMATCH");
   EXPECT_FALSE(*bulk_.Cancel(now_, id, false));
-  EXPECT_TRUE(dispatcher_.read_status().ok());
+  EXPECT_TRUE(core_.reader.status().ok());
   EXPECT_EQ(Cancel(ById(other)).outcome, protocol::Outcome::kDone);
+}
+
+class AllTopics : public protocol::TopicScope {
+  bool Covers(storage::TopicId) const override { return true; }
+};
+
+// As a damaged block does not, whoever asks.
+TEST_F(MessageFinderTest, ARecordThatCannotBeDecodedDoesNotStopTheShard) {
+  const MessageId id = Scheduled();
+  scheduler_.Put(now_, {.key = {.due_ms = id.due_ms(), .id = id}, .topic = kTopic, .bytes = 1},
+                 "?");
+  Commit();
+  for (const bool scoped : {false, true}) {
+    protocol::Target target = ById(id);
+    if (scoped) target.scope = std::make_shared<AllTopics>();
+    EXPECT_TRUE(absl::IsDataLoss(Cancel(target).status)) << scoped;
+    commands_.queries.Get(now_, {.tag = {}, .target = target});
+    EXPECT_TRUE(absl::IsDataLoss(Last(&answers().gets).status)) << scoped;
+    EXPECT_FALSE(*bulk_.Cancel(now_, id, false));
+    EXPECT_TRUE(core_.reader.status().ok()) << scoped;
+  }
 }
 
 TEST_F(MessageFinderTest, AnErrorInTheMiddleOfAChangeFailsTheShard) {
   const absl::Status status = finder_.StopShard(storage::DamageError({}));
   EXPECT_EQ(base::GetErrorDetail(status)->reason, "STORAGE_FAILED");
-  EXPECT_FALSE(dispatcher_.read_status().ok());
+  EXPECT_FALSE(core_.reader.status().ok());
 }
 
 }  // namespace

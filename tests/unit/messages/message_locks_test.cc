@@ -43,7 +43,8 @@ TEST_F(MessageLocksTest, ASettlementInFlightIsAChange) {
 }
 
 TEST_F(MessageLocksTest, RefusesMoreWaitersThanTheLimit) {
-  MessageLocks locks(Parts(), &dispatcher_);
+  const delivery::Core core = WithLimits();
+  MessageLocks locks(core, p_.ends);
   const auto name = MessageLocks::KeyName(kTopic, "a");
   locks.Lock(name);
   for (size_t i = 0; i < limits_.waiting_max; ++i) {
@@ -56,7 +57,8 @@ TEST_F(MessageLocksTest, RefusesMoreWaitersThanTheLimit) {
 }
 
 TEST_F(MessageLocksTest, TheLimitCountsThoseThatWaitForASettlement) {
-  MessageLocks locks(Parts(), &dispatcher_);
+  const delivery::Core core = WithLimits();
+  MessageLocks locks(core, p_.ends);
   const storage::MessageId id = Scheduled(100);
   Ack(Deliver(200).at(0));
   for (size_t i = 0; i < limits_.waiting_max; ++i) {

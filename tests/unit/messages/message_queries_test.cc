@@ -42,7 +42,7 @@ TEST_F(MessageQueriesTest, GetsAMessageInEachOfItsStates) {
 TEST_F(MessageQueriesTest, AGetWaitsForAChange) {
   const MessageId id = Scheduled();
   ASSERT_TRUE(*bulk_.Cancel(now_, id, false));
-  commands_.Get(now_, {.tag = {}, .target = ById(id)});
+  commands_.queries.Get(now_, {.tag = {}, .target = ById(id)});
   EXPECT_TRUE(answers().gets.empty());
   Commit();
   EXPECT_EQ(Last(&answers().gets).state, MessageState::kCancelled);
@@ -52,7 +52,7 @@ TEST_F(MessageQueriesTest, AGetBeyondTheLimitOfOpenAnswersReadsNothing) {
   const MessageId id = Scheduled();
   const auto budget = std::make_shared<protocol::AnswerBudget>(1);
   const auto get = [&] {
-    commands_.Get(now_, {.tag = {}, .target = ById(id), .budget = budget});
+    commands_.queries.Get(now_, {.tag = {}, .target = ById(id), .budget = budget});
     return Last(&answers().gets);
   };
   {
@@ -72,7 +72,7 @@ TEST_F(MessageQueriesTest, AGetBeyondTheLimitOfOpenAnswersReadsNothing) {
 
 TEST_F(MessageQueriesTest, AnUnknownMessageIsNotFound) {
   EXPECT_EQ(base::GetErrorDetail(Get({}).status)->field, "message_id");
-  commands_.Get(now_, {.tag = {}, .target = ByKey("a")});
+  commands_.queries.Get(now_, {.tag = {}, .target = ByKey("a")});
   const protocol::GetReply reply = Last(&answers().gets);
   EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "MESSAGE_NOT_FOUND");
   EXPECT_EQ(base::GetErrorDetail(reply.status)->field, "key");
@@ -86,7 +86,7 @@ TEST_F(MessageQueriesTest, InspectsAPageInOrder) {
   ASSERT_EQ(tokens.size(), 2u);
   ASSERT_TRUE(*bulk_.Cancel(now_, ending, true));
   const auto key = [](const MessageId& id) { return MessageKey{.due_ms = id.due_ms(), .id = id}; };
-  commands_.Inspect(now_, {.tag = {}, .keys = {key(delivered), key(later), key(ending)}});
+  commands_.queries.Inspect(now_, {.tag = {}, .keys = {key(delivered), key(later), key(ending)}});
   const protocol::InspectReply reply = Last(&answers().inspects);
   ASSERT_EQ(reply.messages.size(), 3u);
   EXPECT_EQ(reply.messages[0].state, MessageState::kInFlight);

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "server/base/error.h"
-#include "server/delivery/dispatcher.h"
-#include "server/messages/message_commands.h"
-#include "server/protocol/commands.h"
-#include "server/protocol/replies.h"
-#include "server/scheduler/scheduler.h"
-#include "storage/message_record.h"
+#include "server/delivery/assembly.h"
+#include "server/delivery/endings/lease_ends.h"
+#include "server/delivery/hand_out.h"
+#include "server/delivery/offers.h"
+#include "server/delivery/subscriptions/subscription_changes.h"
+#include "server/messages/message_parts.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::messages {
@@ -30,8 +30,10 @@ class MessagesFixture : public test::ShardPartsTest {
   MessagesFixture() {
     limits_.waiting_max = 2;
     names_.numbers = {{"orders", kTopic}};
+    delivery_.SetOccurrences(this);
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
-    EXPECT_TRUE(dispatcher_.Recover(now_).ok());
+    EXPECT_TRUE(p_.changes->Recover(now_).ok());
+    EXPECT_TRUE(core_.backlog.Recover().ok());
   }
 
   // A message with this payload. With `options` it also has their key and spread, and a hash of the
@@ -57,7 +59,7 @@ class MessagesFixture : public test::ShardPartsTest {
   void Send(protocol::NewMessage message) {
     protocol::ScheduleCommand command;
     command.messages.push_back(std::move(message));
-    commands_.Schedule(now_, std::move(command));
+    commands_.schedule.Schedule(now_, std::move(command));
   }
   // Schedules one message, commits, and returns the answer.
   protocol::AcceptedMessage Schedule(protocol::NewMessage message) {
@@ -95,13 +97,13 @@ class MessagesFixture : public test::ShardPartsTest {
   }
 
   protocol::CancelReply Cancel(const protocol::Target& target, bool stop_redelivery = false) {
-    commands_.Cancel(
+    commands_.change.Cancel(
         now_, {.tag = {}, .position = 0, .target = target, .stop_redelivery = stop_redelivery});
     Commit();
     return Last(&answers().cancels);
   }
   protocol::GetReply Get(const storage::MessageId& id) {
-    commands_.Get(now_, {.tag = {}, .target = ById(id)});
+    commands_.queries.Get(now_, {.tag = {}, .target = ById(id)});
     return Last(&answers().gets);
   }
   void LimitMinutes(uint64_t max, protocol::TopicSettings::BucketPolicy policy,
@@ -158,7 +160,7 @@ class MessagesFixture : public test::ShardPartsTest {
 
   void Attach(protocol::StreamId stream, storage::SubscriptionId subscription,
               storage::TopicId topic = kTopic) {
-    dispatcher_.Attach(now_, {.stream = stream,
+    p_.changes->Attach(now_, {.stream = stream,
                               .topic = topic,
                               .subscription = subscription,
                               .lease_ms = 30'000,
@@ -173,8 +175,8 @@ class MessagesFixture : public test::ShardPartsTest {
     std::vector<protocol::LeaseToken> tokens;
     for (int i = 0; i < 10 && tokens.empty(); ++i) {
       bool more = false;
-      EXPECT_TRUE(scheduler_.Step(now_, 100, &more).ok());
-      EXPECT_TRUE(dispatcher_.Pump(now_, 100, &more).ok());
+      EXPECT_TRUE(scheduler_.Step(now_, 100, p_.offers, &more).ok());
+      EXPECT_TRUE(p_.hand_out->Step(now_, 100, &more).ok());
       Commit();
       for (const protocol::DeliveryFrame& frame : effects_.frames) {
         for (const protocol::Delivery& delivery : frame.deliveries)
@@ -185,21 +187,31 @@ class MessagesFixture : public test::ShardPartsTest {
     return tokens;
   }
   void Ack(protocol::LeaseToken token) {
-    dispatcher_.Settle(now_, {.stream = protocol::StreamId{1}, .settlements = {{.token = token}}});
+    p_.lease_ends->Settle(now_,
+                          {.stream = protocol::StreamId{1}, .settlements = {{.token = token}}});
+  }
+
+  // For parts with the limits as they are now.
+  delivery::Core WithLimits() const {
+    delivery::Core core = core_;
+    core.limits = limits_;
+    return core;
   }
 
   Answers answers_;
-  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_, &dispatcher_};
-  delivery::Dispatcher dispatcher_{Parts(), &scheduler_};
+  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_};
+  delivery::DeliveryAssembly delivery_{Parts(), &scheduler_};
+  const delivery::Core& core_ = delivery_.core();
+  const delivery::DeliveryParts& p_ = delivery_.parts();
   bool attached_ = false;
-  // The parts, connected as in MessageCommands.
+  // The parts, connected as in MessageParts.
   MinuteLimits minute_limits_{1, &writer_};
-  MessageLocks locks_{Parts(), &dispatcher_};
-  KeyIndex index_{Parts()};
-  MessageFinder finder_{Parts(), &scheduler_, &dispatcher_, &locks_, &index_};
-  MessageChanges changes_{Parts(), &scheduler_, &dispatcher_, &finder_, &locks_};
-  BulkChanges bulk_{Parts(), &scheduler_, &finder_, &locks_, &index_, &changes_};
-  MessageCommands commands_{Parts(), &scheduler_, &dispatcher_};
+  MessageLocks locks_{core_, p_.ends};
+  KeyIndex index_{core_};
+  MessageFinder finder_{core_, p_.status, &locks_, &index_};
+  MessageChanges changes_{core_, p_.ends, &finder_, &locks_};
+  BulkChanges bulk_{core_, &finder_, &locks_, &index_, &changes_};
+  MessageParts commands_{core_, p_.ends, p_.status};
 };
 
 }  // namespace duetime::messages

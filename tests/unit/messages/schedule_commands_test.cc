@@ -62,7 +62,7 @@ TEST_F(ScheduleCommandsTest, ABatchIsAnsweredInOrderAfterItsCommit) {
   command.messages.push_back(Message("plain", 1'000));
   command.messages.push_back(Message("keyed", 2'000, &options));
   command.messages.push_back(Message("past", 0));
-  commands_.Schedule(now_, std::move(command));
+  commands_.schedule.Schedule(now_, std::move(command));
   EXPECT_TRUE(answers().schedules.empty());
   EXPECT_EQ(scheduler_.counters().accepted, 0u);
   Commit();
@@ -149,7 +149,7 @@ TEST_F(ScheduleCommandsTest, AConflictIsDecidedAsTheRequestSays) {
 TEST_F(ScheduleCommandsTest, AFullMinuteMovesAReplacementButNotTheEndOfItsTimeToLive) {
   const MessageId id = Schedule("one", 100'000, Keyed(OnConflict::kFail, "k")).id;
   Scheduled(1'000);
-  commands_.SetTopic(MinuteLimit(1, protocol::TopicSettings::SPREAD, 5));
+  commands_.minute_limits.Set(MinuteLimit(1, protocol::TopicSettings::SPREAD, 5));
   ScheduleOptions options = Keyed(OnConflict::kReplace, "k");
   options.expire_ms = kStart + 62'000;
   EXPECT_EQ(ReasonOf(Schedule("two", 2'000, options)), "MINUTE_FULL");
@@ -252,7 +252,7 @@ TEST_F(ScheduleCommandsTest, MessagesOfOneKeyInOneCallAreDecidedInTurn) {
   for (const char* payload : {"one", "two", "three"}) {
     command.messages.push_back(Message(payload, 1'000, &options));
   }
-  commands_.Schedule(now_, std::move(command));
+  commands_.schedule.Schedule(now_, std::move(command));
   EXPECT_EQ(key_locks_.waiting(), 2u);
   while (Commit()) {
   }
@@ -273,11 +273,11 @@ TEST_F(ScheduleCommandsTest, ChangesThatWaitForOneMessageShareOneWrite) {
   Push(1, delay_of(1));
   const auto first = Take();
   for (int i = 2; i <= kPushes; ++i) Push(i, delay_of(i));
-  EXPECT_EQ(commands_.waiting(), static_cast<size_t>(kPushes - 1));
+  EXPECT_EQ(commands_.locks.waiting(), static_cast<size_t>(kPushes - 1));
   EXPECT_TRUE(answers().schedules.empty());
   Finish(first);
   EXPECT_EQ(answers().schedules.size(), 1u);
-  EXPECT_EQ(commands_.waiting(), 0u);
+  EXPECT_EQ(commands_.locks.waiting(), 0u);
   const auto second = Take();
   EXPECT_EQ(CountOf(second, storage::RecordType::kAccept), 1u);
   EXPECT_EQ(CountOf(second, storage::RecordType::kErase), 1u);
@@ -317,11 +317,11 @@ TEST_F(ScheduleCommandsTest, AMoveTakesABoundedNumberOfChangesAndBytes) {
     Send(Message(payload, 60'000, &options));
     const auto first = Take();
     for (uint64_t i = 1; i <= test.pushes; ++i) Send(Message(payload, 60'000 + i, &options));
-    EXPECT_EQ(commands_.waiting(), test.pushes);
+    EXPECT_EQ(commands_.locks.waiting(), test.pushes);
     Finish(first);
-    EXPECT_EQ(commands_.waiting(), test.pushes - test.joined);
+    EXPECT_EQ(commands_.locks.waiting(), test.pushes - test.joined);
     Commit();
-    EXPECT_EQ(commands_.waiting(), 0u);
+    EXPECT_EQ(commands_.locks.waiting(), 0u);
     EXPECT_EQ(answers().schedules.size(), test.pushes + 1);
     answers_.schedules.clear();
   }
@@ -344,7 +344,7 @@ TEST_F(ScheduleCommandsTest, AMergedChangeIsAnsweredAsIfItCameAlone) {
     for (uint64_t burst = 1 + any(3); burst > 0; --burst) {
       Pass(1 + any(20));
       bool more = false;
-      ASSERT_TRUE(scheduler_.Step(now_, 100, &more).ok());
+      ASSERT_TRUE(scheduler_.Step(now_, 100, p_.offers, &more).ok());
       Commit();
       std::vector<std::string> expected;
       std::vector<protocol::NewMessage> asks;
@@ -364,7 +364,7 @@ TEST_F(ScheduleCommandsTest, AMergedChangeIsAnsweredAsIfItCameAlone) {
         asks.push_back(Message(payload, delay_ms, &options));
       }
       for (protocol::NewMessage& ask : asks) Send(std::move(ask));
-      EXPECT_EQ(commands_.waiting(), 0u);
+      EXPECT_EQ(commands_.locks.waiting(), 0u);
       EXPECT_TRUE(answers().schedules.empty());
       Commit();
       ASSERT_EQ(answers().schedules.size(), expected.size());
@@ -396,9 +396,9 @@ TEST_F(ScheduleCommandsTest, AScheduleJoinsAReschedule) {
   protocol::RescheduleCommand command;
   command.target = ById(id);
   command.deliver_ms = kStart + 2'000;
-  commands_.Reschedule(now_, std::move(command));
+  commands_.change.Reschedule(now_, std::move(command));
   Push(1, 500);
-  EXPECT_EQ(commands_.waiting(), 0u);
+  EXPECT_EQ(commands_.locks.waiting(), 0u);
   Commit();
   EXPECT_EQ(Last(&answers().reschedules).outcome, protocol::Outcome::kDone);
   const AcceptedMessage answer = LastAccepted();
@@ -411,9 +411,9 @@ TEST_F(ScheduleCommandsTest, OtherChangesKeepTheirTurnAmongThoseThatMerge) {
   const MessageId id = Schedule("p0", 1'000, Keyed()).id;
   Push(1, 2'000);
   Push(2, 3'000);  // joins
-  commands_.Cancel(now_, {.tag = {}, .position = 0, .target = ById(id)});
+  commands_.change.Cancel(now_, {.tag = {}, .position = 0, .target = ById(id)});
   Push(3, 4'000);  // waits behind the cancel
-  EXPECT_EQ(commands_.waiting(), 2u);
+  EXPECT_EQ(commands_.locks.waiting(), 2u);
   while (Commit()) {
   }
   EXPECT_EQ(Last(&answers().cancels).outcome, protocol::Outcome::kDone);
@@ -429,7 +429,7 @@ TEST_F(ScheduleCommandsTest, ARepeatOfAMergedRequestGetsItsAnswer) {
   Push(1, 2'000);
   options.request_id = "r";
   for (int i = 0; i < 2; ++i) Send(Message("p2", 3'000, &options));
-  EXPECT_EQ(commands_.waiting(), 1u);
+  EXPECT_EQ(commands_.locks.waiting(), 1u);
   Push(3, 4'000);
   while (Commit()) {
   }
@@ -463,8 +463,9 @@ TEST_F(ScheduleCommandsTest, AMessageThatFindsNoRoomToWaitIsRefusedAlone) {
   protocol::ScheduleCommand command;
   const ScheduleOptions options = Keyed(OnConflict::kReplace);
   for (int i = 0; i < 4; ++i) command.messages.push_back(Message("p", 1'000, &options));
-  MessageCommands commands(Parts(), &scheduler_, &dispatcher_);
-  commands.Schedule(now_, std::move(command));
+  const delivery::Core core = WithLimits();
+  MessageParts commands(core, p_.ends, p_.status);
+  commands.schedule.Schedule(now_, std::move(command));
   while (Commit()) {
   }
   const protocol::ScheduleReply reply = Last(&answers().schedules);
@@ -479,7 +480,7 @@ TEST_F(ScheduleCommandsTest, AFailedCommitFailsTheWholeCall) {
   protocol::ScheduleCommand command;
   const ScheduleOptions options = Keyed();
   for (int i = 0; i < 2; ++i) command.messages.push_back(Message("p", 1'000, &options));
-  commands_.Schedule(now_, std::move(command));
+  commands_.schedule.Schedule(now_, std::move(command));
   Commit(/*accepted=*/false);
   const protocol::ScheduleReply reply = Last(&answers().schedules);
   EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "STORAGE_FAILED");

@@ -52,8 +52,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     store_ = std::move(store);
     writes_ = std::make_unique<PendingWrites>();
     writer_ = std::make_unique<MessageWriter>(0, store_.get(), writes_.get());
-    scheduler_ =
-        std::make_unique<Scheduler>(kOptions, store_.get(), writes_.get(), writer_.get(), this);
+    scheduler_ = std::make_unique<Scheduler>(kOptions, store_.get(), writes_.get(), writer_.get());
     EXPECT_TRUE(scheduler_->Recover(now_).ok());
   }
 
@@ -104,7 +103,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     bool more = true;
     for (int i = 0; i < 100 && more; ++i) {
       more = false;
-      ASSERT_TRUE(scheduler_->Step(now_, 100, &more).ok());
+      ASSERT_TRUE(scheduler_->Step(now_, 100, this, &more).ok());
       more = more || !writes_->idle();
       Commit();
       scheduler_->CheckInvariants();
@@ -179,7 +178,7 @@ TEST_F(SchedulerTest, G3_NothingFiresBeforeItsClaimIsDurable) {
   bool more = false;
   // The step may begin a new claim, but fires only messages within the durable one.
   scheduler_->CheckInvariants();
-  ASSERT_TRUE(scheduler_->Step(now_, 100, &more).ok());
+  ASSERT_TRUE(scheduler_->Step(now_, 100, this, &more).ok());
   for (const MessageKey& key : TakeFired()) EXPECT_LE(key.due_ms, store_->Marks(0)->claim_ms);
   Step();
   EXPECT_GE(store_->Marks(0)->claim_ms, kStart + 100);
@@ -204,7 +203,7 @@ TEST_F(SchedulerTest, G4_OlderMessagesFireFirstThoughTheLoaderNeedsTwoSteps) {
   now_.wall_ms += 950;
   bool more = false;
   // The budget is enough to empty the wheel.
-  ASSERT_TRUE(scheduler_->Step(now_, 1'000, &more).ok());
+  ASSERT_TRUE(scheduler_->Step(now_, 1'000, this, &more).ok());
   Step();
   std::vector<MessageKey> fired = TakeFired();
   EXPECT_TRUE(std::is_sorted(fired.begin(), fired.end(),
@@ -525,7 +524,7 @@ TEST_F(SchedulerTest, AReadErrorIsReturned) {
   store_->FailReads(absl::DataLossError("disk"));
   bool more = false;
   now_.wall_ms += 20'000;
-  EXPECT_FALSE(scheduler_->Step(now_, 100, &more).ok());
+  EXPECT_FALSE(scheduler_->Step(now_, 100, this, &more).ok());
 }
 
 TEST_F(SchedulerTest, AMessageThatIsReadableAgainIsFiredAfterARestart) {

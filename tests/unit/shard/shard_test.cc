@@ -14,6 +14,7 @@
 
 #include "gtest/gtest.h"
 
+#include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
@@ -159,6 +160,69 @@ TEST_F(ShardTest, AReadErrorAfterTheCleanStopIsAFailure) {
   Rest();
   EXPECT_TRUE(shard_.failed());
   EXPECT_TRUE(told_);
+}
+
+// Each command that the shard answers. A call that is not answered hangs, and a second answer would
+// go to another call.
+TEST_F(ShardTest, AFailedShardAnswersEachCommandOnce) {
+  FailARead();
+  Rest();
+  ASSERT_TRUE(shard_.failed());
+  shard_.TakeEffects();
+  uint64_t tag = 0;
+  const auto refused = [&](auto command) {
+    command.tag = protocol::CallTag{++tag};
+    if constexpr (requires { command.position; }) command.position = 7;
+    if constexpr (requires { command.topic; }) command.topic = kTopic;
+    shard_.Handle(now_, std::move(command));
+  };
+  refused(protocol::ScheduleCommand());
+  refused(protocol::CancelCommand());
+  refused(protocol::RescheduleCommand());
+  refused(protocol::GetCommand());
+  refused(protocol::InspectCommand());
+  refused(protocol::TopicCommand());
+  refused(protocol::SubscriptionCommand());
+  refused(protocol::OperationCommand());
+  refused(protocol::RecurrenceCommand());
+  protocol::CancelBatchCommand batch;
+  batch.items.resize(2);
+  for (protocol::CancelCommand& item : batch.items) {
+    item.tag = protocol::CallTag{++tag};
+    item.position = 7;
+  }
+  shard_.Handle(now_, std::move(batch));
+  const uint64_t last_refused = tag;
+  // Nothing of these is wrong.
+  refused(protocol::PullCommand());
+  refused(protocol::InspectSubscriptionCommand());
+  // The runtime ends the streams.
+  Attach(kFirst);
+  shard_.Handle(now_, protocol::SettleCommand{});
+  shard_.Handle(now_, protocol::CreditCommand{});
+  shard_.Handle(now_, protocol::EndPullCommand{});
+  shard_.Handle(now_, protocol::DetachCommand{});
+
+  uint64_t answered = 0;
+  for (const protocol::Reply& reply : shard_.TakeEffects().replies) {
+    EXPECT_EQ(protocol::TagOf(reply), protocol::CallTag{++answered});
+    std::visit(
+        [&](const auto& one) {
+          if constexpr (requires { one.status; }) {
+            const auto detail = base::GetErrorDetail(one.status);
+            const std::string reason = detail.has_value() ? detail->reason : "";
+            EXPECT_EQ(reason, answered <= last_refused ? "STORAGE_FAILED" : "") << answered;
+          }
+          if constexpr (requires { one.position; }) {
+            EXPECT_EQ(one.position, 7u) << answered;
+          }
+          if constexpr (requires { one.topic; }) {
+            EXPECT_EQ(one.topic, kTopic);
+          }
+        },
+        reply);
+  }
+  EXPECT_EQ(answered, tag);
 }
 
 // The shard has lost the object of the second subscription. The first one would end the message.
