@@ -17,7 +17,7 @@
 #include "server/cell/leader_search.h"
 #include "server/cell/member.h"
 #include "server/daemon/fetch.h"
-#include "storage/witness.h"
+#include "storage/rocksdb/witness.h"
 
 namespace duetime {
 namespace {

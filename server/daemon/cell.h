@@ -14,7 +14,7 @@
 #include "server/cell/roster.h"
 #include "server/config/config.h"
 #include "server/kafka/kafka_log.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 
 namespace duetime {
 

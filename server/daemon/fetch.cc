@@ -10,7 +10,7 @@
 
 #include "client/cpp/admin_client.h"
 #include "server/daemon/options.h"
-#include "storage/rocksdb_fetched.h"
+#include "storage/repair/fetched.h"
 
 namespace duetime {
 namespace {

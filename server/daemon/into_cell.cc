@@ -12,8 +12,8 @@
 #include "server/daemon/cell.h"
 #include "server/daemon/options.h"
 #include "server/runtime/system_clock.h"
-#include "storage/rocksdb_store.h"
-#include "storage/witness.h"
+#include "storage/rocksdb/rocksdb_store.h"
+#include "storage/rocksdb/witness.h"
 
 namespace duetime {
 namespace {

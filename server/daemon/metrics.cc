@@ -24,7 +24,7 @@
 #include "server/runtime/backups.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/logging.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 
 namespace duetime {
 namespace {

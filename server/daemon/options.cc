@@ -28,10 +28,10 @@
 #include "server/runtime/service_notify.h"
 #include "server/runtime/stall_watch.h"
 #include "server/runtime/system_clock.h"
-#include "storage/rocksdb_checkpoint.h"
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_restore.h"
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/repair.h"
+#include "storage/repair/restore.h"
+#include "storage/repair/verify.h"
+#include "storage/rocksdb/checkpoint.h"
 
 namespace duetime {
 namespace {

@@ -14,7 +14,7 @@
 #include "server/runtime/backups.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 
 namespace duetime::metrics {
 class Exporter;

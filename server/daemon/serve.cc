@@ -17,7 +17,7 @@
 #include "server/runtime/service_notify.h"
 #include "server/runtime/stall_watch.h"
 #include "server/runtime/system_clock.h"
-#include "storage/rocksdb_fetched.h"
+#include "storage/repair/fetched.h"
 
 namespace duetime {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/contract/message_store_contract.h"
 #include "tests/crash/unsynced_fs.h"
 #include "tests/support/temp_directory.h"

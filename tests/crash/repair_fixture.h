@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_store.h"
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/repair.h"
+#include "storage/repair/verify.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/crash/numbered_records.h"
 #include "tests/crash/store_driver.h"
 #include "tests/crash/table_damage.h"

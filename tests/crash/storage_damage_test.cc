@@ -19,7 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/verify.h"
 #include "tests/crash/store_driver.h"
 #include "tests/support/temp_directory.h"
 

@@ -14,8 +14,8 @@
 #include "gtest/gtest.h"
 
 #include "storage/key_codec.h"
-#include "storage/rocksdb_database.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_database.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/crash/numbered_records.h"
 #include "tests/crash/store_driver.h"
 #include "tests/crash/table_damage.h"

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/repair.h"
+#include "storage/repair/verify.h"
 #include "tests/crash/store_mutations.h"
 
 namespace duetime::test {

@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/crash/unsynced_fs.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"

@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_store.h"
+#include "storage/repair/repair.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/crash/repair_fixture.h"
 #include "tests/crash/store_driver.h"
 #include "tests/support/temp_directory.h"

@@ -19,8 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/repair.h"
+#include "storage/repair/verify.h"
 #include "tests/crash/store_driver.h"
 #include "tests/crash/store_mutations.h"
 #include "tests/support/from_environment.h"

@@ -17,9 +17,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "storage/repair/repair.h"
 #include "storage/repair_note.h"
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "storage/slot.h"
 #include "storage/value_codec.h"
 #include "tests/crash/numbered_records.h"

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 
 namespace duetime::test {
 

@@ -30,9 +30,9 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-#include "storage/manifest.h"
+#include "storage/rocksdb/manifest.h"
+#include "storage/rocksdb/witness.h"
 #include "storage/varint.h"
-#include "storage/witness.h"
 #include "tests/crash/store_driver.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"

@@ -13,7 +13,7 @@ CODEC = "storage_test"
 STORE = "rocksdb_store_test"
 SEARCH = "server/cell/leader_search.cc"
 ROSTER = "server/cell/roster.cc"
-FETCHED = "storage/rocksdb_fetched.cc"
+FETCHED = "storage/repair/fetched.cc"
 
 FAULTS = [
     ("a group of an earlier epoch counts", REPLICA,

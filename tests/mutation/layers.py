@@ -26,9 +26,9 @@ CONCURRENT = "simulation_test --gtest_filter=ConcurrentCallsTest.*"
 IN_A_CELL = "cell_simulation_test --gtest_filter=*CallsTest.*InACell"
 
 # ---- Files
-DATABASE = "storage/rocksdb_database.cc"
-START = "storage/rocksdb_start_check.cc"
-STORE = "storage/rocksdb_store.cc"
+DATABASE = "storage/rocksdb/rocksdb_database.cc"
+START = "storage/rocksdb/start_check.cc"
+STORE = "storage/rocksdb/rocksdb_store.cc"
 CLAIMS = "server/scheduler/scheduler.cc"
 COMMITTER = "server/runtime/committer.cc"
 ENDS = "server/delivery/endings/message_ends.cc"
@@ -104,11 +104,11 @@ FAULTS = [
     ("a gap between two logs is taken for an overlap", START,
      "} else if (begin != last_sequence_ + 1) {", "} else if (begin < last_sequence_ + 1) {",
      "storage_mutation_test", "P1", 150),
-    ("a damaged block is taken for the end of a range", "storage/rocksdb_range.h",
+    ("a damaged block is taken for the end of a range", "storage/rocksdb/range_reader.h",
      "if (gave_up() || iterator_->status().ok()) return absl::OkStatus(); "
      "return tables_->ErrorOf(family_, iterator_->status(), place_);", "return absl::OkStatus();",
      "storage_block_damage_test", "P1", 150),
-    ("a scan passes over a damaged first block of a table", "storage/rocksdb_options.cc",
+    ("a scan passes over a damaged first block of a table", "storage/rocksdb/rocksdb_options.cc",
      "options.ignore_range_deletions = true;", "", "storage_block_damage_test", "P1", 150),
 
     # ---- kill -9
@@ -116,7 +116,7 @@ FAULTS = [
      "const storage::AppendOutcome outcome = journal_->Append(group_, group_durability_);",
      "Report(storage::AppendOutcome::kAccepted); group_begin_ = next_; "
      "const storage::AppendOutcome outcome = journal_->Append(group_, group_durability_);", "kill9_test", "P1", 240),
-    ("what is not synced waits in the process", "storage/rocksdb_options.cc",
+    ("what is not synced waits in the process", "storage/rocksdb/rocksdb_options.cc",
      "options.manual_wal_flush = false;", "options.manual_wal_flush = true;", "kill9_test", "P1", 240),
     ("a start forgets what the last run claimed", CLAIMS,
      ".until_ms = marks->claim_ms, .epoch = epoch_ - 1}", ".until_ms = 0, .epoch = epoch_ - 1}", "kill9_test", "P9", 240),

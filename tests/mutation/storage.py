@@ -6,8 +6,8 @@ VALUES = "storage/value_codec.cc"
 RECORD = "storage/message_record.cc"
 LOCATOR = "storage/locator.cc"
 ID = "storage/message_id.cc"
-LOG = "storage/log_tail.cc"
-DATABASE = "storage/rocksdb_database.cc"
+LOG = "storage/rocksdb/log_tail.cc"
+DATABASE = "storage/rocksdb/rocksdb_database.cc"
 
 CODECS = "storage_codec_test"
 RECORDS = "storage_test"
@@ -72,9 +72,9 @@ FAULTS = [
      "AppendVarint(minute - next_, &bytes_);", "AppendVarint(minute, &bytes_);", CODECS),
     ("a number of a day may be longer than needed", "storage/varint.h",
      "|| (byte == 0 && shift != 0)", "", CODECS),
-    ("a day's changes replace its counters", "storage/rocksdb_compaction.cc",
+    ("a day's changes replace its counters", "storage/rocksdb/compaction.cc",
      "if (before != nullptr && !day.Add(ToView(*before))) return false;", "", STORES),
-    ("an hour's last bucket is lost at midnight", "storage/rocksdb_store_names.cc",
+    ("an hour's last bucket is lost at midnight", "storage/rocksdb/rocksdb_store_names.cc",
      "return counts->size() < limit ? AddBucket(start_ms, sum, counts) : absl::OkStatus();",
      "return absl::OkStatus();", STORES),
     ("an upgrade keeps its notes for the next one", DATABASE,
@@ -82,9 +82,9 @@ FAULTS = [
     ("the upgrade of another version runs", DATABASE, "version = found_version_; version < format_version()",
      "version = kFirstFormatVersion; version < format_version()", "storage_upgrade_test"),
     ("a directory from before 1.0 is opened", DATABASE, "if (!known.ok()) return known;", "", ROCKS),
-    ("a repair without a witness takes any format", "storage/rocksdb_repair_source.cc",
+    ("a repair without a witness takes any format", "storage/repair/repair_source.cc",
      "return CheckFormatVersion(data_dir_, *version, kFormatVersion, kFormatVersion);", "return absl::OkStatus();", ROCKS),
-    ("a repair refuses the older version that a lost table shows", "storage/rocksdb_repair_source.cc",
+    ("a repair refuses the older version that a lost table shows", "storage/repair/repair_source.cc",
      "|| (witness_.has_value() && *version < witness_->format_version)", "", ROCKS),
     # ---- Locators, tombstones and index entries
     ("an index entry may have any version", LOCATOR,
@@ -100,10 +100,10 @@ FAULTS = [
     ("messages that ended differently share a row", LOCATOR, "|| !absl::StartsWith(*row, head_bytes)) {", ") {", "storage_test"),
     ("a row of tombstones is never full", LOCATOR, "row->size() >= kFullRowBytes ||", "", "storage_test"),
     ("a row of tombstones may have another id", LOCATOR, "|| (first && next != row)) return", ") return", "storage_test"),
-    ("a tombstone is only in the row of its own id", "storage/rocksdb_store_names.cc",
+    ("a tombstone is only in the row of its own id", "storage/rocksdb/rocksdb_store_names.cc",
      "return FindTrace(impl_->damage(), shard, id, OnDamage::kFail);", "return std::optional<Locator>();",
      "message_store_contract_test"),
-    ("a repair looks for a tombstone in one row only", "storage/rocksdb_traces.cc",
+    ("a repair looks for a tombstone in one row only", "storage/rocksdb/find_trace.cc",
      "if (found.ok() ? found->has_value() : fails) return found;", "return found;",
      "storage_repair_test"),
     # ---- Ids
@@ -144,20 +144,20 @@ FAULTS = [
     ("a revised dead letter is taken for an unrevised one", RECORD,
      "if ((static_cast<uint8_t>(head[kFlagsAt]) & MessageFlags::kDeadLetter) != 0) return true;", "", RECORDS),
     # ---- The witness and the log's tail
-    ("the witness trusts a slot with a wrong checksum", "storage/witness.cc",
+    ("the witness trusts a slot with a wrong checksum", "storage/rocksdb/witness.cc",
      "if (LoadLittleEndian<uint64_t>(&slot[kSlotChecksumAt]) != SlotChecksum(slot)) return std::nullopt;", "", ROCKS),
-    ("the witness writes over its only valid slot", "storage/witness.cc",
+    ("the witness writes over its only valid slot", "storage/rocksdb/witness.cc",
      "writes % 2 == 0 ? 0 : kSlotDistance", "0", ROCKS),
-    ("the witness reads its older slot", "storage/witness.cc",
+    ("the witness reads its older slot", "storage/rocksdb/witness.cc",
      "content->writes > newest->writes", "content->writes < newest->writes", ROCKS),
-    ("a damaged witness is an empty one", "storage/witness.cc",
+    ("a damaged witness is an empty one", "storage/rocksdb/witness.cc",
      "if (!written) return std::optional<WitnessRecord>();", "return std::optional<WitnessRecord>();", ROCKS),
-    ("a store is made beside foreign files", "storage/rocksdb_database.cc",
+    ("a store is made beside foreign files", "storage/rocksdb/rocksdb_database.cc",
      "return CheckPlaceOfNewStore(options_.data_dir, options_.own_file);", "return absl::OkStatus();", ROCKS),
-    ("a member takes what it did not fetch", "storage/rocksdb_fetched.cc",
+    ("a member takes what it did not fetch", "storage/repair/fetched.cc",
      "if (!HoldsStore(data_dir)) return absl::OkStatus();", "", ROCKS),
     ("a gap in the log is no gap", LOG, "broken_ = true; in_write_ = false;", "in_write_ = false;", ROCKS),
-    ("a fragment with a wrong checksum is whole", "storage/log_fragment.cc",
+    ("a fragment with a wrong checksum is whole", "storage/rocksdb/log_fragment.cc",
      "if (Crc32c(block->substr(6, 1 + length)) != checksum) return std::nullopt;", "", ROCKS),
     ("a head that is cut short is the end of the log", LOG, "if (last && !block.empty()) broken_ = true;", "", ROCKS),
     ("a synced write behind a gap is not missed", LOG,
@@ -168,7 +168,7 @@ FAULTS = [
      "if (sequence != next_sequence_.value_or(sequence)) {", "if (false) {", ROCKS),
 
     # ---- Failed calls to the disk
-    ("a restart is promised to help after an I/O error", "storage/rocksdb_status.cc",
+    ("a restart is promised to help after an I/O error", "storage/rocksdb/rocksdb_status.cc",
      "if (status.IsNoSpace()) return true;", "if (status.IsIOError()) return true;", DISK),
     ("a synced append is not synced", DATABASE,
      "MakeWriteOptions(sync && !options_.unsafe_no_sync)", "MakeWriteOptions(false)", DISK),

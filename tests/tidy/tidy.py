@@ -27,6 +27,8 @@ CORE = ["server/scheduler", "server/protocol", "server/wheel", "server/base", "s
 LAYERS = {
     "server/base": [],
     "storage": ["server/base"],
+    "storage/rocksdb": ["storage", "server/base"],
+    "storage/repair": ["storage/rocksdb", "storage", "server/base"],
     "server/calendar": ["server/base"],
     "server/wheel": ["server/base"],
     "server/protocol": ["server/calendar", "server/base", "storage", PROTO],
@@ -65,10 +67,12 @@ LIBRARIES = [
       "server/protocol/operation.cc", "server/protocol/recurrence_state.cc", "server/protocol/settings.h",
       "server/protocol/subscription_state.cc", "client/",
       "tests/"]),
-    (r"rocksdb/", "RocksDB is named in storage/rocksdb_* only: use storage::MessageStore",
-     ["storage/rocksdb_", "tests/crash/", "tests/bench/", "tests/unit/storage/"]),
-    (r"storage/rocksdb_", "only main and tests name the RocksDB store: use storage::MessageStore",
-     ["storage/rocksdb_", "server/daemon/", "tests/"]),
+    (r"rocksdb/", "RocksDB is named in storage/rocksdb and storage/repair only: use storage::MessageStore",
+     ["storage/rocksdb/", "storage/repair/", "tests/crash/", "tests/bench/", "tests/unit/storage/"]),
+    (r"storage/rocksdb/", "only the daemon and tests name the store on disk: use storage::MessageStore",
+     ["storage/rocksdb/", "storage/repair/", "server/daemon/", "tests/"]),
+    (r"storage/repair/", "only the daemon and tests name what reads whole data directories",
+     ["storage/repair/", "server/daemon/", "tests/"]),
     (r"spdlog/", "a pure room does not log: return a Status or count it",
      ["server/config/", "server/metrics/", "server/runtime/", "server/api/", "server/gateway/", "server/rpc/", "server/daemon/",
       "tests/"]),
@@ -109,7 +113,7 @@ BANNED = [
     ("mutex", r"\babsl::(Mutex|MutexLock|CondVar|Notification)\b",
      "the packaged absl::Mutex looks like a race to TSan: use server/base/mutex.h", []),
     ("random", r"(?<![\w.>:])(std::)?(rand|srand|random|drand48)\s*\(|\brandom_device\b",
-     "take a seeded generator as an argument", ["client/", "storage/rocksdb_", "tests/"]),
+     "take a seeded generator as an argument", ["client/", "storage/rocksdb/", "tests/"]),
     ("print", r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|putchar|fprintf)\s*\(",
      "log through spdlog, or return a Status",
      ["client/cli/", "client/cpp/callback.h", "server/daemon/main.cc", "server/config/", "server/base/check.cc", "tests/"]),
@@ -169,8 +173,6 @@ TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLi
 FOLDERS_BANNED = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "handler", "handlers"}
 
 FOLDER_SOURCES_MAX = 60
-# The storage is to become several rooms.
-FOLDER_SOURCES_ALLOWED = {"storage": 94}
 LINES_MAX = 600
 MAIN_LINES_MAX = 100
 COLUMNS_MAX = 100
@@ -379,9 +381,8 @@ def crowd(tree: Tree) -> Iterator[Finding]:
     sources = [path for path in tree.files if path.endswith(SOURCES) and path.startswith(OURS)]
     folders = collections.Counter(os.path.dirname(path) for path in sources)
     for folder, count in sorted(folders.items()):
-        limit = FOLDER_SOURCES_ALLOWED.get(folder, FOLDER_SOURCES_MAX)
-        if count > limit:
-            yield Finding(folder, 1, "crowd", f"{count} sources, at most {limit}: divide the folder by purpose")
+        if count > FOLDER_SOURCES_MAX:
+            yield Finding(folder, 1, "crowd", f"{count} sources, at most {FOLDER_SOURCES_MAX}: divide the folder by purpose")
 
 
 @rule
@@ -510,9 +511,9 @@ def top_level(tree: Tree) -> Iterator[Finding]:
 
 
 def rooms_on_disk(tree: Tree) -> set[str]:
-    """The folders that README.md describes: the top level and the rooms of the server."""
+    """The folders that README.md describes: the top level and the rooms within."""
     rooms = {folder for folder in tree.folders() if folder.count("/") == 0 and not folder.startswith(".")}
-    rooms |= {folder for folder in tree.folders() if re.fullmatch(r"server/\w+|client/\w+", folder)}
+    rooms |= {folder for folder in tree.folders() if re.fullmatch(r"(server|storage|client)/\w+", folder)}
     return rooms - {"server"}
 
 
@@ -522,7 +523,7 @@ def room_table(tree: Tree) -> Iterator[Finding]:
     kinds = {folder for folder in tree.folders() if re.fullmatch(r"tests/\w+", folder)}
     yield from compare_table(tree, "tests/README.md", kinds)
     for room in rooms_on_disk(tree):
-        if room.startswith("server/") and room not in LAYERS:
+        if room.startswith(("server/", "storage/")) and room not in LAYERS:
             yield Finding(room, 1, "room table", "not in LAYERS of tests/tidy/tidy.py: give it its arrows")
 
 

@@ -20,7 +20,7 @@
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
 #include "storage/message_record.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/crash/repair_fixture.h"
 #include "tests/crash/store_driver.h"
 #include "tests/support/settles.h"

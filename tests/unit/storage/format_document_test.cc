@@ -17,7 +17,7 @@
 #include "storage/key_codec.h"
 #include "storage/locator.h"
 #include "storage/message_record.h"
-#include "storage/rocksdb_database.h"
+#include "storage/rocksdb/rocksdb_database.h"
 #include "storage/value_codec.h"
 #include "tests/support/paths.h"
 

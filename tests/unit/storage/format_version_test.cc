@@ -15,14 +15,14 @@
 #include "gtest/gtest.h"
 
 #include "storage/checkpoint_file.h"
-#include "storage/rocksdb_database.h"
-#include "storage/rocksdb_fetched.h"
-#include "storage/rocksdb_repair.h"
-#include "storage/rocksdb_restore.h"
-#include "storage/rocksdb_slice.h"
-#include "storage/rocksdb_verify.h"
+#include "storage/repair/fetched.h"
+#include "storage/repair/repair.h"
+#include "storage/repair/restore.h"
+#include "storage/repair/verify.h"
+#include "storage/rocksdb/rocksdb_database.h"
+#include "storage/rocksdb/rocksdb_slice.h"
+#include "storage/rocksdb/witness.h"
 #include "storage/value_codec.h"
-#include "storage/witness.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::storage {

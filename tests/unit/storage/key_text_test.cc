@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_damage.h"
+#include "storage/rocksdb/table_damage.h"
 
 namespace duetime::storage {
 namespace {

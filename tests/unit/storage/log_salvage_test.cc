@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/log_salvage.h"
+#include "storage/repair/log_salvage.h"
 
 #include <algorithm>
 #include <cstdint>

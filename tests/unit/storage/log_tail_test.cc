@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/log_tail.h"
+#include "storage/rocksdb/log_tail.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
-#include "storage/rocksdb_store.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::storage {

@@ -2,8 +2,6 @@
 //
 // Compactions drop garbage and nothing else. The test opens the families as the store does, but
 // without the store, so that it can flush, compact and set RocksDB's clock.
-#include "storage/rocksdb_compaction.h"
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -24,7 +22,8 @@
 #include "storage/day_counts.h"
 #include "storage/key_codec.h"
 #include "storage/locator.h"
-#include "storage/rocksdb_options.h"
+#include "storage/rocksdb/compaction.h"
+#include "storage/rocksdb/rocksdb_options.h"
 #include "storage/value_codec.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_seed.h"

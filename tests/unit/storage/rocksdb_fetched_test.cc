@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/rocksdb_fetched.h"
-
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -9,8 +7,9 @@
 
 #include "gtest/gtest.h"
 
-#include "storage/rocksdb_checkpoint.h"
-#include "storage/rocksdb_store.h"
+#include "storage/repair/fetched.h"
+#include "storage/rocksdb/checkpoint.h"
+#include "storage/rocksdb/rocksdb_store.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::storage {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/rocksdb_logger.h"
+#include "storage/rocksdb/rocksdb_logger.h"
 
 #include <string>
 #include <utility>

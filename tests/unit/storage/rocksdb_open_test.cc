@@ -22,12 +22,12 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
-#include "storage/new_directory.h"
-#include "storage/rocksdb_database.h"
-#include "storage/rocksdb_fetched.h"
-#include "storage/rocksdb_store.h"
-#include "storage/rocksdb_verify.h"
-#include "storage/witness.h"
+#include "storage/repair/fetched.h"
+#include "storage/repair/new_directory.h"
+#include "storage/repair/verify.h"
+#include "storage/rocksdb/rocksdb_database.h"
+#include "storage/rocksdb/rocksdb_store.h"
+#include "storage/rocksdb/witness.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::storage {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/rocksdb_status.h"
+#include "storage/rocksdb/rocksdb_status.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "storage/file_system.h"
+#include "storage/rocksdb/file_system.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::storage {

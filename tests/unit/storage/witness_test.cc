@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/witness.h"
+#include "storage/rocksdb/witness.h"
 
 #include <filesystem>
 #include <fstream>
