@@ -70,7 +70,7 @@ absl::Status Catalog::Recover(base::Now now) {
       }
       if (IsDefault(*entry->topic)) continue;
       recovering_ += options_.shards;
-      output_.SendSettings(entry->topic, entry->topic->deleted, kRecovery);
+      output_.SendSettings(entry->topic, kRecovery);
     }
     OnRecoveryReply();
   });

@@ -31,32 +31,34 @@ void CatalogOutput::Then(std::function<void()> next) {
 
 // ---- Shards ------------------------------------------------------------------------------------
 
-void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag) {
+void CatalogOutput::SendSettings(const TopicPtr& topic, CallTag tag) {
   protocol::TopicCommand command;
   command.tag = tag;
   command.topic = topic->id;
   // The shards share one object. It keeps this version of the topic until the next settings.
   command.settings = protocol::TopicSettingsPtr(topic, &topic->settings);
   command.quota = topic->quota;
-  command.watch = watch;
   const Change* const change = changes_->Find(topic->id);
-  command.count = watch || (change != nullptr && change->deletes_topic);
+  const bool ends = topic->deleted || (change != nullptr && change->deletes_topic);
+  // A deletion that is taken back watches no more.
+  if (ends && (change == nullptr || change->step != Step::kReverting)) command.use = topic->touched;
+  DT_CHECK(command.use != nullptr || !topic->deleted);
+  command.count = ends;
   command.deleted = topic->deleted;
   command.pace = topic->pace;
   command.dead_letter = topic->dead_letters;
   command.first_id = topic->first_id;
-  std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
   for (uint16_t shard = 0; shard < options_.shards; ++shard) {
-    commands.push_back({.shard = shard, .command = command});
+    effects_.commands.push_back({.shard = shard, .command = command});
   }
 }
 
-void CatalogOutput::SendStep(Change* change, Step step, const TopicPtr& topic, bool watch) {
+void CatalogOutput::SendStep(Change* change, Step step, const TopicPtr& topic) {
   DT_CHECK(change == changes_->Find(topic->id));
   DT_CHECK_EQ(change->open, 0u);
   change->step = step;
   change->open = options_.shards;
-  SendSettings(topic, watch, TagOf(topic->id));
+  SendSettings(topic, TagOf(topic->id));
 }
 
 void CatalogOutput::SendStep(Change* change, Step step, protocol::SubscriptionCommand command) {

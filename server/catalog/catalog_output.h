@@ -36,10 +36,11 @@ class CatalogOutput {
 
   // ---- Shards
 
-  // Sends the settings of the topic to every shard. `watch`: the shards report its next message.
-  void SendSettings(const TopicPtr& topic, bool watch, protocol::CallTag tag);
+  // Sends the settings of the topic to every shard. While the topic is deleted or being deleted,
+  // the shards report its next message.
+  void SendSettings(const TopicPtr& topic, protocol::CallTag tag);
   // Begins a step of the topic's change. The step ends when every shard has replied.
-  void SendStep(Change* change, Step step, const TopicPtr& topic, bool watch);
+  void SendStep(Change* change, Step step, const TopicPtr& topic);
   void SendStep(Change* change, Step step, protocol::SubscriptionCommand command);
 
   // ---- Requests

@@ -132,19 +132,16 @@ struct ShardCommand {
 };
 
 // The runtime carries out the effects in the order of the fields. Commands precede the snapshot, so
-// that a message from a reader of the new version follows its commands. Watches follow the
-// snapshot, because a shard that watches a topic needs Topic::touched of the snapshot.
+// that a message from a reader of the new version follows its commands.
 struct Effects {
   std::vector<ShardCommand> commands;
   std::shared_ptr<const Snapshot> snapshot;
-  // Commands that make shards watch a topic.
-  std::vector<ShardCommand> watches;
   std::vector<Reply> replies;
   // The journal failed. The replies answer every open request with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {
-    return commands.empty() && snapshot == nullptr && watches.empty() && replies.empty() && !failed;
+    return commands.empty() && snapshot == nullptr && replies.empty() && !failed;
   }
 };
 

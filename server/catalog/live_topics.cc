@@ -96,7 +96,7 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   }
   output_->Then([this, change, changed = entry->topic] {
     state_->Publish(changed);
-    output_->SendStep(change, Step::kTelling, changed, /*watch=*/false);
+    output_->SendStep(change, Step::kTelling, changed);
   });
 }
 
@@ -136,8 +136,7 @@ TopicEntry* LiveTopics::Add(absl::string_view name, bool used) {
   if (entry->topic->first_id != storage::MessageId{}) {
     // Readers see the new name later, and no shard has dead letters for it, so no message comes
     // before this command.
-    output_->Then(
-        [this, added = entry->topic] { output_->SendSettings(added, /*watch=*/false, kNoChange); });
+    output_->Then([this, added = entry->topic] { output_->SendSettings(added, kNoChange); });
   }
   return entry;
 }
@@ -232,7 +231,7 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   absl::Status status =
       state_->CheckRoom(/*listened=*/false, state_->NeedOf(*entry, /*reserve=*/true));
   if (!status.ok() || *entry != nullptr) return status;
-  *entry = Add(name, /*used=*/true);
+  *entry = state_->Add(name, /*used=*/true);
   Topic topic = *(*entry)->topic;
   topic.deleted = true;
   topic.touched = std::make_shared<TopicUse>();
@@ -242,10 +241,10 @@ absl::Status LiveTopics::Reserve(absl::string_view name, TopicEntry** entry) {
   const uint64_t free_ms = std::max<uint64_t>(state_->now_ms(), 1);
   state_->Write(**entry, TopicPhase::kDeleted, {}, free_ms);
   state_->SetEnd(*entry, free_ms, (*entry)->topic->first_id);
-  output_->Then([this, entry = *entry, reserved = (*entry)->topic] {
+  // Before every link to it, so that no dead letter comes before the shards watch it.
+  output_->Then([this, reserved = (*entry)->topic] {
     state_->Publish(reserved);
-    // A watch leaves last, and would overtake the commands of a change that came since.
-    if (entry->topic == reserved) output_->SendSettings(reserved, /*watch=*/true, kNoChange);
+    output_->SendSettings(reserved, kNoChange);
   });
   return absl::OkStatus();
 }
@@ -266,15 +265,9 @@ absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry, bool needed) {
   Topic topic = *entry->topic;
   topic.dead_letters = target->topic->id;
   state_->Set(entry, std::move(topic));
-  const Change* const change = changes_->Find(entry->topic->id);
-  const bool watch = change != nullptr && change->deletes_topic;
-  output_->Then([this, linked = entry->topic, watch] {
+  output_->Then([this, linked = entry->topic] {
     state_->Publish(linked);
-    // The deletion may have ended since. Watches leave last, so a watch would then overtake the
-    // commands of the next change.
-    const Change* const now = changes_->Find(linked->id);
-    const bool deleting = now != nullptr && now->deletes_topic;
-    output_->SendSettings(linked, watch && deleting, kNoChange);
+    output_->SendSettings(linked, kNoChange);
   });
   return absl::OkStatus();
 }

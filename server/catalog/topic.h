@@ -3,7 +3,6 @@
 // Topics and subscriptions in a snapshot of the catalog.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "server/protocol/subscription_state.h"
 #include "server/protocol/topic_pace.h"
 #include "server/protocol/topic_quota.h"
+#include "server/protocol/topic_use.h"
 #include "storage/message_id.h"
 #include "storage/types.h"
 
@@ -24,29 +24,7 @@ inline constexpr absl::string_view kDeadLetterSuffix = ".dlq";
 inline constexpr size_t kTopicBytesMax = 255;
 
 using protocol::TopicSettings;
-
-// Whether a deleted topic is in use again, or its name has ended. All versions of a topic since its
-// deletion began share one object. Thread-safe. Guarantee: at most one of Use and End ever returns
-// true.
-class TopicUse {
- public:
-  // A shard accepts a message of the topic. False: the name has ended, and the number belongs to
-  // another topic.
-  bool Use() { return Become(State::kUsed); }
-  // Ends the name. False: the topic is in use again.
-  bool End() { return Become(State::kEnded); }
-  bool used() const { return state_.load() == State::kUsed; }
-
- private:
-  enum class State : uint8_t { kUnused, kUsed, kEnded };
-
-  bool Become(State wanted) {
-    State now = State::kUnused;
-    return state_.compare_exchange_strong(now, wanted) || now == wanted;
-  }
-
-  std::atomic<State> state_{State::kUnused};
-};
+using protocol::TopicUse;
 
 // One version of a topic. Immutable; a change publishes a new version. The shards share the objects
 // behind `quota`, `pace` and `touched`, which do change.
@@ -69,9 +47,7 @@ struct Topic {
   std::shared_ptr<protocol::TopicQuota> quota;
   // Null if the topic never had a rate.
   std::shared_ptr<protocol::TopicPace> pace;
-  // Not null since a deletion began, while shards watch the number. When a shard accepts a message
-  // of the topic, the shard's thread calls Use() before the client gets its answer, so that a topic
-  // with a message is never hidden.
+  // Not null since a deletion began. The shards have it until they hear that the topic is live.
   std::shared_ptr<TopicUse> touched;
 
   absl::string_view name() const { return *name_text; }

@@ -31,7 +31,7 @@ void TopicDeletion::Begin(const DeleteTopic& command) {
   state_->Set(entry, std::move(topic));
   output_->Then([this, change, watched = entry->topic] {
     state_->Publish(watched);
-    output_->SendStep(change, Step::kCounting, watched, /*watch=*/true);
+    output_->SendStep(change, Step::kCounting, watched);
   });
 }
 
@@ -80,9 +80,8 @@ void TopicDeletion::OnMarked(TopicEntry* entry, Change* change) {
   if (!change->used && !entry->topic->touched->used()) return Hide(entry, change);
   entry->phase = TopicPhase::kLive;
   state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
-  output_->Then([this, entry, change] {
-    output_->SendStep(change, Step::kReverting, entry->topic, /*watch=*/false);
-  });
+  output_->Then(
+      [this, entry, change] { output_->SendStep(change, Step::kReverting, entry->topic); });
 }
 
 void TopicDeletion::Hide(TopicEntry* entry, Change* change) {
@@ -93,7 +92,7 @@ void TopicDeletion::Hide(TopicEntry* entry, Change* change) {
   state_->Set(entry, std::move(topic));
   output_->Then([this, change, hidden = entry->topic] {
     state_->Publish(hidden);
-    output_->SendStep(change, Step::kHiding, hidden, /*watch=*/true);
+    output_->SendStep(change, Step::kHiding, hidden);
   });
 }
 

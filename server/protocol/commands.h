@@ -81,6 +81,8 @@ struct InspectCommand {
   std::vector<storage::MessageKey> keys;
 };
 
+class TopicUse;
+
 // Gives a shard the settings of a topic, and what belongs to them. The shard sends a TopicReply
 // when the settings apply.
 struct TopicCommand {
@@ -89,9 +91,9 @@ struct TopicCommand {
   TopicSettingsPtr settings = DefaultTopicSettings();
   // Shared by all shards. Null: the topic never had a limit.
   std::shared_ptr<TopicQuota> quota;
-  // Set for a topic that is deleted or being deleted. Effects::used_topics (replies.h) reports the
-  // first message that the topic gets.
-  bool watch = false;
+  // Set for a topic that is deleted or being deleted. With the next message of the topic the shard
+  // calls Use(), and reports the topic in Effects::used_topics (replies.h).
+  std::shared_ptr<TopicUse> use = nullptr;
   // The reply counts the topic's messages and the recurrences that are not completed. Cost:
   // O(recurrences of the shard).
   bool count = false;

@@ -134,13 +134,9 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
   const catalog::SnapshotCell& snapshots() const { return snapshots_; }
 
  private:
-  // Runs on a shard's thread. Marks a topic as used before a client gets the answer for its
-  // message, so that the topic is visible by then.
+  // Runs on a shard's thread.
   void Deliver(uint16_t shard, protocol::Effects effects) override {
-    for (const storage::TopicId topic : effects.used_topics) {
-      const catalog::TopicPtr watched = snapshots_.Read().TopicOf(topic);
-      DT_CHECK(watched != nullptr && watched->touched != nullptr);
-      static_cast<void>(watched->touched->Use());
+    for (const storage::TopicId topic : std::exchange(effects.used_topics, {})) {
       catalog_.mailbox().PostAlways(catalog::TopicUsed{.topic = topic});
     }
     std::erase_if(effects.replies, [this](const protocol::Reply& reply) {
@@ -157,7 +153,6 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
     for (const std::string& notice : std::exchange(effects.notices, {})) {
       spdlog::warn("{}", notice);
     }
-    effects.used_topics.clear();
     if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
   }
   // The node has one sink: the catalog's answers go to it directly.
@@ -192,7 +187,6 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
   void CarryOut(catalog::Effects effects) {
     PostToShards(std::move(effects.commands));
     if (effects.snapshot != nullptr) snapshots_.Publish(std::move(effects.snapshot));
-    PostToShards(std::move(effects.watches));
     std::erase_if(effects.replies, [this](const catalog::Reply& reply) {
       if (reply.tag != kRecovered) return false;
       base::MutexLock lock(&mutex_);

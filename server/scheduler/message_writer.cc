@@ -25,7 +25,7 @@ void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record
     Count(topic, earlier.key, -1);
   }
   Count(topic, key, 1);
-  if (!watched_.empty() && watched_.erase(topic) > 0) used_.push_back(topic);
+  if (!watched_.empty()) NoteUse(topic);
   Record accept;
   accept.type = RecordType::kAccept;
   accept.shard = shard_;
@@ -159,12 +159,21 @@ void MessageWriter::BeginMinutes(TopicId topic) {
   }
 }
 
-void MessageWriter::Watch(TopicId topic, bool watch) {
-  if (watch) {
-    watched_.insert(topic);
-  } else {
+void MessageWriter::Watch(TopicId topic, std::shared_ptr<protocol::TopicUse> use) {
+  if (use == nullptr) {
     watched_.erase(topic);
+  } else {
+    watched_[topic] = std::move(use);
   }
+}
+
+void MessageWriter::NoteUse(TopicId topic) {
+  const auto it = watched_.find(topic);
+  if (it == watched_.end()) return;
+  // False if another topic has the number by now: its command is on the way, and it is visible.
+  static_cast<void>(it->second->Use());
+  watched_.erase(it);
+  used_.push_back(topic);
 }
 
 int64_t* MessageWriter::PendingOf(TopicId topic) {

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/protocol/topic_quota.h"
+#include "server/protocol/topic_use.h"
 #include "server/scheduler/minute_counts.h"
 #include "server/scheduler/pending_recount.h"
 #include "server/scheduler/pending_writes.h"
@@ -91,8 +92,9 @@ class MessageWriter {
   bool waits_to_count() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
-  // Sets whether TakeUsed reports the topic, once, when its next message is put.
-  void Watch(storage::TopicId topic, bool watch);
+  // From now on, the next message of the topic calls Use(), and TakeUsed reports the topic once.
+  // Null: no longer.
+  void Watch(storage::TopicId topic, std::shared_ptr<protocol::TopicUse> use);
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
   // Begins the counts that waited for batches in flight. Call before the batch is taken. An error
@@ -104,6 +106,8 @@ class MessageWriter {
   void AddTrace(const storage::MessageId& id, std::string row, storage::Durability durability);
   void AddObject(storage::RecordType type, storage::ObjectKind kind, std::string name,
                  std::string value, storage::Durability durability);
+  // The topic gets a message.
+  void NoteUse(storage::TopicId topic);
   void Count(storage::TopicId topic, const storage::MessageKey& key, int64_t messages);
 
   // The count of a topic; nullptr if the store cannot be read.
@@ -114,7 +118,7 @@ class MessageWriter {
   storage::MessageStore* const store_;
   PendingWrites* const writes_;
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
-  absl::flat_hash_set<storage::TopicId> watched_;
+  absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicUse>> watched_;
   std::vector<storage::TopicId> used_;
   // Pending messages by topic, with uncommitted decisions. The store's counter may or may not
   // include a batch in flight, so it is read before the first decision that changes it.

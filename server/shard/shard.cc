@@ -325,7 +325,7 @@ class Shard::Impl {
     parts_.changes->SetTopic(now, command);
     messages_.minute_limits.Set(command);
     messages_.index.SetFirstId(command.topic, command.first_id);
-    writer_.Watch(command.topic, command.watch);
+    writer_.Watch(command.topic, std::move(command.use));
     absl::Status status;
     if (command.quota != nullptr) {
       status = writer_.SetQuota(command.topic, std::move(command.quota));

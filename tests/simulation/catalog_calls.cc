@@ -363,8 +363,6 @@ void CatalogCalls::Collect(uint16_t shard) {
   }
   const protocol::Effects effects = TakeEffects(shard);
   for (const storage::TopicId topic : effects.used_topics) {
-    if (fault_ == PlantedFault::kForgetUse) continue;
-    cell_->Read().TopicOf(topic)->touched->Use();
     to_catalog_.emplace_back(catalog::TopicUsed{.topic = topic});
   }
   for (const protocol::Reply& reply : effects.replies) {
@@ -401,14 +399,12 @@ void CatalogCalls::CollectCatalog() {
     Submit(catalog_participant(), *std::move(batch), /*may_answer_early=*/true);
   }
   catalog::Effects effects = catalog_->TakeEffects();
-  const auto send = [&](std::vector<catalog::ShardCommand>& commands) {
-    for (catalog::ShardCommand& command : commands) {
-      std::visit([&](auto& of) { Send(command.shard, std::move(of)); }, command.command);
-    }
-  };
-  send(effects.commands);
+  for (catalog::ShardCommand& command : effects.commands) {
+    auto* const topic = std::get_if<protocol::TopicCommand>(&command.command);
+    if (topic != nullptr && fault_ == PlantedFault::kForgetUse) topic->use = nullptr;
+    std::visit([&](auto& of) { Send(command.shard, std::move(of)); }, command.command);
+  }
   if (effects.snapshot != nullptr) cell_->Publish(std::move(effects.snapshot));
-  send(effects.watches);
   for (const catalog::Reply& reply : effects.replies) OnReply(reply);
   if (effects.failed) OnFailure();
 }

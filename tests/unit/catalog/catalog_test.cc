@@ -276,7 +276,7 @@ TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   for (const ShardView& shard : world.shards()) {
     const protocol::TopicCommand& last = shard.topics.at(static_cast<uint32_t>(id));
     EXPECT_TRUE(last.settings->paused());
-    EXPECT_FALSE(last.watch);
+    EXPECT_EQ(last.use, nullptr);
     EXPECT_EQ(last.dead_letter, letters);
   }
 }

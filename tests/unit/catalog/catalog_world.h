@@ -141,7 +141,7 @@ class CatalogWorld {
   storage::MemoryStore& store() { return *store_; }
   std::vector<ShardView>& shards() { return shards_; }
   bool Watched(size_t shard, storage::TopicId topic) {
-    return shards_[shard].topics[static_cast<uint32_t>(topic)].watch;
+    return shards_[shard].topics[static_cast<uint32_t>(topic)].use != nullptr;
   }
   base::Now& now() { return now_; }
 
@@ -186,18 +186,30 @@ class CatalogWorld {
   void Collect() {
     Effects effects = catalog_->TakeEffects();
     if (effects.snapshot != nullptr) cell_->Publish(effects.snapshot);
-    for (auto* commands : {&effects.commands, &effects.watches}) {
-      for (ShardCommand& command : *commands) to_shards_.push_back(std::move(command));
-    }
+    for (ShardCommand& command : effects.commands) to_shards_.push_back(std::move(command));
     for (Reply& reply : effects.replies) {
       const auto tag = static_cast<uint64_t>(reply.tag);
       EXPECT_TRUE(replies_.emplace(tag, std::move(reply)).second) << "two replies";
     }
   }
 
+  // A shard that hears where dead letters go may make one at once. If the topic does not exist, its
+  // first message must be reported. A shard that starts makes none until it has heard of all
+  // topics.
+  void ExpectReported(const ShardView& shard, storage::TopicId dead_letters) const {
+    if (dead_letters == storage::TopicId{} || snapshot().TopicOf(dead_letters)->exists()) return;
+    const auto known = shard.topics.find(static_cast<uint32_t>(dead_letters));
+    const bool reports = known != shard.topics.end() && known->second.use != nullptr;
+    EXPECT_TRUE(reports || std::any_of(to_shards_.begin(), to_shards_.end(), [](const auto& later) {
+                  return std::visit([](const auto& of) { return of.tag == kRecovery; },
+                                    later.command);
+                }));
+  }
+
   void Carry(ShardView* shard, const protocol::TopicCommand& command) {
     const auto topic = static_cast<uint32_t>(command.topic);
     shard->topics[topic] = command;
+    ExpectReported(*shard, command.dead_letter);
     shard->next_id = std::max(shard->next_id, command.first_id);
     const bool counts = command.count && shard == &shards_[0];
     catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
@@ -210,6 +222,7 @@ class CatalogWorld {
 
   void Carry(ShardView* shard, const protocol::SubscriptionCommand& command) {
     const auto id = static_cast<uint32_t>(command.state.id);
+    ExpectReported(*shard, storage::TopicId{command.state.settings.dead_letter()});
     switch (command.kind) {
       case protocol::SubscriptionCommand::Kind::kCreate:
         if (command.from_now && !shard->subscriptions.contains(id)) shard->from_now.insert(id);

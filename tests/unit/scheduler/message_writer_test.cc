@@ -149,12 +149,15 @@ TEST_F(MessageWriterTest, AQuotaCountsWhatWasThereAndWhatComes) {
 }
 
 TEST_F(MessageWriterTest, AWatchedTopicIsReportedOnce) {
-  writer_.Watch(kCountedTopic, true);
-  writer_.Watch(kOther, true);
-  writer_.Watch(kOther, false);
+  const auto use = std::make_shared<protocol::TopicUse>();
+  writer_.Watch(kCountedTopic, use);
+  writer_.Watch(kOther, std::make_shared<protocol::TopicUse>());
+  writer_.Watch(kOther, nullptr);
   Put(kOther, 1);
   EXPECT_TRUE(writer_.TakeUsed().empty());
+  EXPECT_FALSE(use->used());
   Put(kCountedTopic, 1);
+  EXPECT_TRUE(use->used()) << "before the commit, and so before the answer";
   Put(kCountedTopic, 2);
   EXPECT_EQ(writer_.TakeUsed(), std::vector<TopicId>{kCountedTopic});
   EXPECT_TRUE(writer_.TakeUsed().empty());
