@@ -94,7 +94,7 @@ class MessageFinder {
   absl::Status Examine(base::Now now, FoundMessage* found);
 
   // The delivery status alone. `list`, if not null, gets one entry for each subscription of a
-  // message that is due. REQUIRES: the message is pending.
+  // message that is due. DATA_LOSS if its progress is damaged. REQUIRES: the message is pending.
   absl::Status DeliveryStatusOf(base::Now now, const FoundMessage& found,
                                 delivery::DeliveryStatus* delivery,
                                 std::vector<protocol::SubscriptionStatus>* list);

@@ -109,7 +109,7 @@ class MessageLocks {
   const delivery::Core& core_;
   const delivery::MessageEnds* const ends_;
   const size_t waiting_max_;
-  // Commands that wait for a settlement. The others wait in `key_locks_`.
+  // Commands that wait for a settlement. The others wait in Core::key_locks.
   size_t for_settlements_ = 0;
   // By the name of the message. Each has a lock.
   absl::flat_hash_map<Name, Move> moves_;

@@ -13,10 +13,28 @@
 
 namespace duetime::protocol {
 
-// The type of the reply to a command. Void for the commands of streams, which have no reply, and
-// for a Pull, whose reply has no status.
+// The type of the reply to a command. Void for the commands of streams, which have no reply. Not
+// defined for commands whose refusal is of another kind (Pull, CancelBatch, InspectSubscription).
 template <typename Command>
-struct ReplyOf {
+struct ReplyOf;
+template <>
+struct ReplyOf<AttachCommand> {
+  using Type = void;
+};
+template <>
+struct ReplyOf<DetachCommand> {
+  using Type = void;
+};
+template <>
+struct ReplyOf<EndPullCommand> {
+  using Type = void;
+};
+template <>
+struct ReplyOf<SettleCommand> {
+  using Type = void;
+};
+template <>
+struct ReplyOf<CreditCommand> {
   using Type = void;
 };
 template <>

@@ -107,8 +107,8 @@ class Scheduler {
   // A stable point in [0, spread_ms] for the message with this epoch and sequence.
   static uint64_t SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms);
 
-  // Advances to `now`: loads, claims and fires about `budget` messages. Topics take turns. Sets
-  // `more` if there is more to do now. An error means that the store cannot be read.
+  // Advances to `now`: loads, claims and fires about `budget` messages, to `sink`. Topics take
+  // turns. Sets `more` if there is more to do now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, DueSink* sink, bool* more);
 
   // Writes the low watermark if its period has passed and it has moved.

@@ -279,7 +279,7 @@ class Shard::Impl {
   void Refuse(const protocol::PullCommand& command) {
     core_.Answer(protocol::PullReply{.tag = command.tag, .deliveries = {}});
   }
-  // It needs no store.
+  // It is answered from memory. At most an ordering key is missing in the answer.
   void Refuse(const protocol::InspectSubscriptionCommand& command) {
     parts_.changes->Inspect(command);
   }

@@ -138,7 +138,7 @@ BANNED_IN_COMMENTS = {"todo"}
 # Words of the glossary in ARCHITECTURE.md, and names that it replaces. Matched within identifiers; the places still use the
 # old name.
 GLOSSARY = [
-    (r"Desk(?![a-z])|\bdesk_", "MessageCommands", []),
+    (r"Desk(?![a-z])|\bdesk_", "MessageParts", []),
     (r"Latch(es)?(?![a-z])|\blatch(es)?_", "MessageLocks", ["server/messages/"]),
     (r"SafeMark|\bsafe_mark|\bWriteSafe|\b[wW]_safe", "LowWatermark, low_watermark", []),
     (r"Outbox|\boutbox", "PendingBatch", []),

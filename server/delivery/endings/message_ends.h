@@ -23,7 +23,7 @@ struct MessageEnd {
   // The decoded record, and the size of the encoded one.
   const storage::MessageRecord* record = nullptr;
   uint32_t bytes = 0;
-  // As MessageStatus has just returned it.
+  // As MessageStatus returned it. REQUIRES: nothing was committed since.
   const DeliveryStatus* status = nullptr;
   storage::EndState how{};
   bool redelivery_stopped = false;
@@ -38,8 +38,9 @@ struct MessageEnd {
 // ending. The caller calls Finish when the batch is committed, and Finish removes the entries.
 //
 // Guarantees: (1) a message ends once; (2) a message is not erased while a subscription that it is
-// for has not settled it, unless a client cancels or moves it. Cost: O(subscriptions of the topic),
-// and one read if the topic has or had several. Thread safety: confined to the engine thread.
+// for has not settled it, unless a client cancels or moves it. Cost: O(subscriptions of the topic);
+// BeginSettle reads once if the topic has or had several. Thread safety: confined to the engine
+// thread.
 class MessageEnds {
  public:
   explicit MessageEnds(const Core& core);
@@ -64,8 +65,7 @@ class MessageEnds {
   // commit.
   absl::Status BeginEnd(base::Now now, const MessageEnd& end);
   // Takes the message from all subscriptions, because it moves to another key. The caller calls
-  // FinishAll after the commit. `rows`: its progress records, as MessageStatus has just returned
-  // them.
+  // FinishAll after the commit. `rows`: as for BeginEnd (DeliveryStatus::rows).
   void BeginMove(const storage::MessageKey& key, const Topic& topic, const ProgressRows& rows);
   void FinishAll(const storage::MessageKey& key);
 

@@ -101,6 +101,25 @@ TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
   EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kSettled);
 }
 
+// The subscription that settled it has no entry in memory any more, so only its row tells.
+TEST_F(ChangeCommandsTest, ACancelRemovesTheRowOfASubscriptionThatHasSettledTheMessage) {
+  constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
+  protocol::SubscriptionCommand create;
+  create.kind = protocol::SubscriptionCommand::Kind::kCreate;
+  create.state.id = kOther;
+  create.state.topic = kTopic;
+  create.state.name = "other";
+  create.from_now = true;
+  p_.changes->Change(now_, std::move(create));
+  const MessageId id = Scheduled(100);
+  const storage::MessageKey key = {.due_ms = id.due_ms(), .id = id};
+  Ack(Deliver(200).at(0));
+  Commit();
+  ASSERT_FALSE(core_.reader.Progress(key)->empty());
+  EXPECT_EQ(Cancel(ById(id), /*stop_redelivery=*/true).outcome, Outcome::kInFlight);
+  EXPECT_TRUE(core_.reader.Progress(key)->empty());
+}
+
 TEST_F(ChangeCommandsTest, AMoveToTheSameTimeIsAnsweredBeforeTheMessageCanBeDelivered) {
   const MessageId id = Scheduled(60'000);
   Send(Message("other", 60'000));  // a batch that is not committed yet
