@@ -13,24 +13,11 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 
+#include "storage/layout.h"
 #include "storage/message_id.h"
 #include "storage/types.h"
 
 namespace duetime::storage {
-
-// The values follow the order of the store's handles. They are not on disk: families have names
-// there.
-enum class ColumnFamily : uint8_t {
-  kMeta = 0,
-  kMessages = 1,
-  kBacklog = 2,
-  kIndex = 3,
-  kLocators = 4,
-  kCounts = 5,
-  kObjects = 6,
-  kProgress = 7,
-};
-inline constexpr size_t kColumnFamilyCount = 8;
 
 // A key and its column family in one block of 32 bytes: family, key, zeros, length. Blocks compare
 // like (family, key), the order in which a group is written.

@@ -65,7 +65,7 @@ absl::StatusOr<uint16_t> ShardsOfRecords(RepairSource* source) {
   constexpr uint16_t kNoShard = 0xffff;
   ShardGuess guess;
   const auto read = [source](ColumnFamily family, const auto& take) {
-    RangeReader range(source->tables(), family, "", LastKey(), OnDamage::kGoAround);
+    RangeReader range(source->tables(), family, "", kLastKey, OnDamage::kGoAround);
     for (; range.Valid(); range.Next()) take(range.key());
     return absl::IsDataLoss(range.status()) ? absl::OkStatus() : range.status();
   };

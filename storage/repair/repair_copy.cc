@@ -80,7 +80,7 @@ absl::Status RepairCopy::ForEach(ColumnFamily family, const Take& take) {
   const std::string name = source_.tables()->handle(family)->GetName();
   uint64_t records = 0;
   std::string place;
-  RangeReader range(source_.tables(), family, "", LastKey(), OnDamage::kGoAround);
+  RangeReader range(source_.tables(), family, "", kLastKey, OnDamage::kGoAround);
   for (; range.Valid(); range.Next()) {
     place.assign(range.key().data(), range.key().size());
     if (absl::Status status = take(range.key(), range.value()); !status.ok()) return status;
@@ -402,7 +402,7 @@ absl::Status RepairCopy::TakeIndexEntry(absl::string_view key, absl::string_view
 absl::Status RepairCopy::IndexKeys() {
   if (report_.lossless()) return absl::OkStatus();
   TableDamage tables(target_.db(), &target_.handles(), nullptr);
-  RangeReader range(&tables, ColumnFamily::kMessages, "", LastKey(), OnDamage::kFail);
+  RangeReader range(&tables, ColumnFamily::kMessages, "", kLastKey, OnDamage::kFail);
   for (; range.Valid(); range.Next()) {
     if (!DecodeMessageRecord(range.value(), &record_).ok() || record_.key.empty()) continue;
     const std::optional<uint16_t> shard = DecodeShard(range.key());

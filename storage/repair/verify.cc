@@ -233,7 +233,7 @@ class Verifier {
   }
 
   void ReadFamily(ColumnFamily family) {
-    RangeReader range(tables_.get(), family, "", LastKey(), OnDamage::kGoAround);
+    RangeReader range(tables_.get(), family, "", kLastKey, OnDamage::kGoAround);
     for (; range.Valid(); range.Next()) {
       ++records_;
       if (!Decode(family, range.key(), range.value())) {

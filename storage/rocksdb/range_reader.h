@@ -13,28 +13,12 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/key_codec.h"
+#include "storage/kv_store.h"
 #include "storage/rocksdb/rocksdb_options.h"
 #include "storage/rocksdb/rocksdb_slice.h"
 #include "storage/rocksdb/table_damage.h"
 
 namespace duetime::storage {
-
-// Greater than every key of a store.
-inline const std::string& LastKey() {
-  static const std::string key(64, '\xff');
-  return key;
-}
-
-// What a RangeReader does when it meets a damaged block.
-enum class OnDamage : uint8_t {
-  // It ends with a DamageError.
-  kFail,
-  // It leaves out the keys that cannot be read, and goes on behind them.
-  kGoAround,
-  // As kGoAround, but it stops behind a block that had to be located, because that takes tens of
-  // milliseconds: see stopped().
-  kGoAroundInSteps,
-};
 
 // An iterator over [lower, upper), positioned at the first key. With a `tombstones_max` other than
 // 0, the iterator gives up when it meets more tombstones than that in a row. REQUIRES: the bytes of

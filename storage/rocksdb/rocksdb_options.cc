@@ -14,6 +14,7 @@
 
 #include "server/base/cores.h"
 #include "storage/key_codec.h"
+#include "storage/layout.h"
 
 namespace duetime::storage {
 namespace {
@@ -230,7 +231,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const rocksdb::ColumnFamilyOptions& family :
        {meta, messages, backlog, index, locators, counts, objects, progress}) {
-    families.emplace_back(std::string(kFamilyNames[families.size()]), family);
+    families.emplace_back(std::string(kFamilies[families.size()].name), family);
   }
   return families;
 }

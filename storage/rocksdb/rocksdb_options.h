@@ -4,15 +4,11 @@
 // not set keeps RocksDB's default on purpose.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-
-#include "storage/key_codec.h"
 #include "storage/rocksdb/compaction.h"
 #include "storage/rocksdb/open_options.h"
 
@@ -20,10 +16,6 @@ namespace duetime::storage {
 
 rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener);
-
-// The names of the families in the order of ColumnFamily.
-inline constexpr std::array<absl::string_view, kColumnFamilyCount> kFamilyNames = {
-    "default", "messages", "backlog", "index", "traces", "counts", "objects", "progress"};
 
 // The families in the order of ColumnFamily. Compactions compare expire_ms with `drop_mark`.
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(

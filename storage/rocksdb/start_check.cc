@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 
 #include "storage/key_text.h"
+#include "storage/layout.h"
 #include "storage/rocksdb/rocksdb_options.h"
 #include "storage/rocksdb/rocksdb_status.h"
 
@@ -114,7 +115,8 @@ absl::Status StartCheck::ReadManifest() {
 // RocksDB checks the same, but only after the files were trimmed.
 absl::Status StartCheck::CheckFamilies() const {
   if (!families_exist_) return absl::OkStatus();
-  for (const absl::string_view name : kFamilyNames) {
+  for (const FamilyLayout& layout : kFamilies) {
+    const absl::string_view name = layout.name;
     if (name == rocksdb::kDefaultColumnFamilyName) continue;
     const auto& names = manifest_.state().family_names;
     if (std::any_of(names.begin(), names.end(),
