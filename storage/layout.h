@@ -49,4 +49,10 @@ constexpr const FamilyLayout& LayoutOf(ColumnFamily family) {
   return kFamilies[static_cast<size_t>(family)];
 }
 
+// True if a store may drop the entry because readers see no difference: the entry expired at or
+// before `until_ms`, or `value` is a sum of zero. REQUIRES: `value` is not a change, because a
+// change without its sum means something else. Cost: O(1).
+bool MayDrop(ColumnFamily family, absl::string_view key, absl::string_view value,
+             uint64_t until_ms);
+
 }  // namespace duetime::storage

@@ -202,11 +202,11 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
 }
 
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
-    const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark) {
+    const RocksDbStoreOptions& store_options, const std::shared_ptr<const DropMark>& drop_mark) {
   // All families share one cache, because block_cache_bytes bounds the whole daemon.
   const std::shared_ptr<rocksdb::Cache> cache =
       rocksdb::NewLRUCache(store_options.block_cache_bytes);
-  const rocksdb::ColumnFamilyOptions meta = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions meta = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions messages = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions backlog = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions index = FamilyOptions(store_options, cache);
@@ -223,15 +223,19 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
   CompactOnDeletions(&backlog);
   FilterAbsentPrefixes(kProgressPrefixBytes, &progress);
   CompactOnDeletions(&progress);
-  FilterGarbage(store_options, NewExpiryFilterFactory(drop_mark), &index);
-  FilterGarbage(store_options, NewExpiryFilterFactory(std::move(drop_mark)), &locators);
-  FilterGarbage(store_options, NewZeroCountFilterFactory(), &counts);
-  counts.merge_operator = NewCountMergeOperator();
-  BoundChanges(&counts);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (const rocksdb::ColumnFamilyOptions& family :
-       {meta, messages, backlog, index, locators, counts, objects, progress}) {
-    families.emplace_back(std::string(kFamilies[families.size()].name), family);
+  for (rocksdb::ColumnFamilyOptions* const options :
+       {&meta, &messages, &backlog, &index, &locators, &counts, &objects, &progress}) {
+    const auto family = static_cast<ColumnFamily>(families.size());
+    const FamilyLayout& layout = LayoutOf(family);
+    if (layout.sums) {
+      options->merge_operator = NewCountMergeOperator();
+      BoundChanges(options);
+    }
+    if (layout.sums || layout.expires) {
+      FilterGarbage(store_options, NewGarbageFilterFactory(family, drop_mark), options);
+    }
+    families.emplace_back(std::string(layout.name), *options);
   }
   return families;
 }

@@ -19,7 +19,7 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
 
 // The families in the order of ColumnFamily. Compactions compare expire_ms with `drop_mark`.
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
-    const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark);
+    const RocksDbStoreOptions& store_options, const std::shared_ptr<const DropMark>& drop_mark);
 
 // Options for Append. `sync` is always explicit.
 rocksdb::WriteOptions MakeWriteOptions(bool sync);
