@@ -154,10 +154,6 @@ NameKey NameKey::EndOfPrefix() const {
   return end;
 }
 
-StoreKey KeyAfter(const StoreKey& key) {
-  return KeyWriter().Text(key.bytes()).Number(uint8_t{0}).In(key.family());
-}
-
 StoreKey FormatVersionKey() { return StoreKey(ColumnFamily::kMeta, "format_version"); }
 StoreKey StoreIdKey() { return StoreKey(ColumnFamily::kMeta, "store_id"); }
 StoreKey EpochKey() { return StoreKey(ColumnFamily::kMeta, "epoch"); }

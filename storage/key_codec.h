@@ -113,9 +113,6 @@ class NameKey {
   absl::InlinedVector<char, kInlineBytes> bytes_;
 };
 
-// The least greater key of the same family. REQUIRES: `key` is shorter than StoreKey::kBytesMax.
-StoreKey KeyAfter(const StoreKey& key);
-
 // Keys of the family meta that exist once per store.
 StoreKey FormatVersionKey();
 StoreKey StoreIdKey();

@@ -12,7 +12,7 @@
 namespace duetime::storage {
 namespace {
 
-constexpr MessageKey kLastKey{
+constexpr MessageKey kLastPlace{
     std::numeric_limits<uint64_t>::max(),
     MessageId{std::numeric_limits<uint64_t>::max(), std::numeric_limits<uint64_t>::max()}};
 
@@ -314,7 +314,7 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscriptio
   bool hidden = false;
   for (auto it = disk_->visible_.backlog.lower_bound({shard, subscription, from});
        it != disk_->visible_.backlog.end() &&
-       it->first <= std::tuple(shard, subscription, kLastKey);
+       it->first <= std::tuple(shard, subscription, kLastPlace);
        ++it) {
     const MessageKey& key = std::get<MessageKey>(it->first);
     if (!page->items.empty() && page->items.size() >= limit.entries) {
@@ -331,7 +331,7 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscriptio
   const auto first = damaged.lower_bound({shard, subscription, from});
   page->damaged =
       hidden || (first != damaged.end() &&
-                 *first < std::tuple(shard, subscription, page->next.value_or(kLastKey)));
+                 *first < std::tuple(shard, subscription, page->next.value_or(kLastPlace)));
   return absl::OkStatus();
 }
 
@@ -357,7 +357,7 @@ absl::StatusOr<BacklogOwners> MemoryStore::BacklogSubscriptions(uint16_t shard) 
   auto it = backlog.lower_bound({shard, SubscriptionId{}, MessageKey{}});
   while (it != backlog.end() && std::get<uint16_t>(it->first) == shard) {
     owners.subscriptions.push_back(std::get<SubscriptionId>(it->first));
-    it = backlog.upper_bound({shard, owners.subscriptions.back(), kLastKey});
+    it = backlog.upper_bound({shard, owners.subscriptions.back(), kLastPlace});
   }
   return owners;
 }

@@ -17,7 +17,6 @@
 #include "storage/repair/new_directory.h"
 #include "storage/repair/repair_copy.h"
 #include "storage/repair/repair_source.h"
-#include "storage/rocksdb/range_reader.h"
 #include "storage/rocksdb/rocksdb_database.h"
 #include "storage/value_codec.h"
 
@@ -65,9 +64,9 @@ absl::StatusOr<uint16_t> ShardsOfRecords(RepairSource* source) {
   constexpr uint16_t kNoShard = 0xffff;
   ShardGuess guess;
   const auto read = [source](ColumnFamily family, const auto& take) {
-    RangeReader range(source->tables(), family, "", kLastKey, OnDamage::kGoAround);
-    for (; range.Valid(); range.Next()) take(range.key());
-    return absl::IsDataLoss(range.status()) ? absl::OkStatus() : range.status();
+    const auto range = source->records()->NewReader(family, "", kLastKey, OnDamage::kGoAround);
+    for (; range->Valid(); range->Next()) take(range->key());
+    return absl::IsDataLoss(range->status()) ? absl::OkStatus() : range->status();
   };
   absl::Status status = read(ColumnFamily::kMessages, [&guess](absl::string_view key) {
     const std::optional<MessageKey> place = DecodeMessageKey(key);

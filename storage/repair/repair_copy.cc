@@ -2,22 +2,17 @@
 #include "storage/repair/repair_copy.h"
 
 #include <cstddef>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "storage/byte_order.h"
 #include "storage/day_counts.h"
+#include "storage/find_trace.h"
 #include "storage/key_text.h"
 #include "storage/locator.h"
 #include "storage/repair_note.h"
 #include "storage/rocksdb/file_system.h"
-#include "storage/rocksdb/find_trace.h"
-#include "storage/rocksdb/range_reader.h"
-#include "storage/rocksdb/rocksdb_options.h"
-#include "storage/rocksdb/rocksdb_slice.h"
-#include "storage/rocksdb/rocksdb_status.h"
 #include "storage/time_units.h"
 #include "storage/value_codec.h"
 
@@ -26,7 +21,7 @@ namespace {
 
 constexpr size_t kCopyBatchBytes = size_t{1} << 20;
 // Bounds the memory of the counters of a batch.
-constexpr int kCopyBatchRecords = 10'000;
+constexpr size_t kCopyBatchRecords = 10'000;
 // RocksDB ends the process when the disk is full, so the repair ends before. It looks after as many
 // bytes as it requires to be free.
 constexpr uint64_t kFreeBytesMin = uint64_t{64} << 20;
@@ -77,18 +72,18 @@ absl::Status RepairCopy::Run() {
 // ---- Copying
 
 absl::Status RepairCopy::ForEach(ColumnFamily family, const Take& take) {
-  const std::string name = source_.tables()->handle(family)->GetName();
+  const absl::string_view name = LayoutOf(family).name;
   uint64_t records = 0;
   std::string place;
-  RangeReader range(source_.tables(), family, "", kLastKey, OnDamage::kGoAround);
-  for (; range.Valid(); range.Next()) {
-    place.assign(range.key().data(), range.key().size());
-    if (absl::Status status = take(range.key(), range.value()); !status.ok()) return status;
+  const auto range = source_.records()->NewReader(family, "", kLastKey, OnDamage::kGoAround);
+  for (; range->Valid(); range->Next()) {
+    place.assign(range->key().data(), range->key().size());
+    if (absl::Status status = take(range->key(), range->value()); !status.ok()) return status;
     if (++records % kProgressRecords == 0) {
       report_.Say(absl::StrCat(name, ": ", records, " records read"));
     }
   }
-  if (const absl::Status status = range.status(); !status.ok()) {
+  if (const absl::Status status = range->status(); !status.ok()) {
     // An error of the system is no loss: the records may be sound, and another repair may read
     // them.
     if (!absl::IsDataLoss(status)) return status;
@@ -99,21 +94,16 @@ absl::Status RepairCopy::ForEach(ColumnFamily family, const Take& take) {
 }
 
 absl::Status RepairCopy::Put(ColumnFamily family, absl::string_view key, absl::string_view value) {
-  if (!std::exchange(batch_begun_, true)) {
-    const rocksdb::Status begun = target_.BeginBatch(&batch_);
-    if (!begun.ok()) return FromRocksDb(begun, "begin a write");
-  }
-  batch_.Put(target_.handle(family), ToSlice(key), ToSlice(value)).PermitUncheckedError();
+  changes_.push_back({family, std::string(key), std::string(value)});
+  changed_bytes_ += key.size() + value.size();
   ++copied_;
-  const bool full = batch_.GetDataSize() >= kCopyBatchBytes || batch_.Count() >= kCopyBatchRecords;
+  const bool full = changed_bytes_ >= kCopyBatchBytes || changes_.size() >= kCopyBatchRecords;
   return full ? Flush() : absl::OkStatus();
 }
 
 absl::Status RepairCopy::Flush() {
-  if (!std::exchange(batch_begun_, false)) return absl::OkStatus();
-  target_.AddCounts(&counts_, &batch_);
-  counts_.Clear();
-  unchecked_bytes_ += batch_.GetDataSize();
+  if (changes_.empty()) return absl::OkStatus();
+  unchecked_bytes_ += changed_bytes_;
   if (unchecked_bytes_ >= kFreeBytesMin) {
     unchecked_bytes_ = 0;
     const absl::StatusOr<uint64_t> free = FreeBytes(target_.data_dir());
@@ -123,13 +113,23 @@ absl::Status RepairCopy::Flush() {
           absl::StrCat("there is too little free space at ", target_.data_dir()));
     }
   }
-  return FromRocksDb(target_.Write(&batch_, /*sync=*/false), "write the new directory");
+  absl::Status status = target_.Append(
+      [this](KvBatch* batch) {
+        for (const Change& change : changes_) batch->Put(change.family, change.key, change.value);
+        counts_.ForEachChange([batch](const StoreKey& key, absl::string_view change) {
+          batch->Merge(key.family(), key.bytes(), change);
+        });
+      },
+      Durability::kBuffered);
+  changes_.clear();
+  changed_bytes_ = 0;
+  counts_.Clear();
+  return status;
 }
 
 absl::Status RepairCopy::Undecodable(ColumnFamily family, absl::string_view key) {
-  report_.Lost(
-      absl::StrCat("a record cannot be decoded: ", source_.tables()->handle(family)->GetName(),
-                   ", ", KeyText(family, key)));
+  report_.Lost(absl::StrCat("a record cannot be decoded: ", LayoutOf(family).name, ", ",
+                            KeyText(family, key)));
   return absl::OkStatus();
 }
 
@@ -246,7 +246,7 @@ absl::Status RepairCopy::TakeMessage(absl::string_view key, absl::string_view va
 }
 
 absl::StatusOr<bool> RepairCopy::IsCurrent(uint16_t shard, const MessageKey& key) {
-  const auto locator = FindTrace(source_.tables(), shard, key.id, OnDamage::kGoAround);
+  const auto locator = FindTrace(source_.records(), shard, key.id, OnDamage::kGoAround);
   if (!locator.ok()) return locator.status();
   if (locator->has_value() && (*locator)->tombstone.has_value()) {
     ++ended_;
@@ -386,8 +386,7 @@ absl::Status RepairCopy::TakeIndexEntry(absl::string_view key, absl::string_view
                        KeyText(ColumnFamily::kIndex, key));
   }
   // The request was answered. If its message may be lost, the client may ask once more.
-  TableDamage tables(target_.db(), &target_.handles(), nullptr);
-  const auto trace = FindTrace(&tables, shard, entry->id, OnDamage::kGoAround);
+  const auto trace = FindTrace(target_.source(), shard, entry->id, OnDamage::kGoAround);
   if (!trace.ok()) return trace.status();
   const StoreKey home = EncodeMessageKey(shard, {.due_ms = entry->id.due_ms(), .id = entry->id});
   if (trace->has_value() || (source_.sound() && !source_.InDamage(home))) {
@@ -401,21 +400,19 @@ absl::Status RepairCopy::TakeIndexEntry(absl::string_view key, absl::string_view
 // second message.
 absl::Status RepairCopy::IndexKeys() {
   if (report_.lossless()) return absl::OkStatus();
-  TableDamage tables(target_.db(), &target_.handles(), nullptr);
-  RangeReader range(&tables, ColumnFamily::kMessages, "", kLastKey, OnDamage::kFail);
-  for (; range.Valid(); range.Next()) {
-    if (!DecodeMessageRecord(range.value(), &record_).ok() || record_.key.empty()) continue;
-    const std::optional<uint16_t> shard = DecodeShard(range.key());
-    const std::optional<MessageKey> place = DecodeMessageKey(range.key());
+  const auto range =
+      target_.source()->NewReader(ColumnFamily::kMessages, "", kLastKey, OnDamage::kFail);
+  for (; range->Valid(); range->Next()) {
+    if (!DecodeMessageRecord(range->value(), &record_).ok() || record_.key.empty()) continue;
+    const std::optional<uint16_t> shard = DecodeShard(range->key());
+    const std::optional<MessageKey> place = DecodeMessageKey(range->key());
     if (!shard.has_value() || !place.has_value()) continue;
     const NameKey key = NameKey::OfIndex(*shard, record_.header.topic,
                                          static_cast<uint8_t>(IndexKind::kUserKey), record_.key);
-    std::string listed;
-    const rocksdb::Status read = target_.db()->Get(
-        MakeGetOptions(), target_.handle(ColumnFamily::kIndex), ToSlice(key.bytes()), &listed);
-    if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read the new directory");
-    if (read.ok()) {
-      const auto known = DecodeIndexEntry(listed);
+    const auto listed = target_.source()->Get(key.family(), key.bytes());
+    if (!listed.ok()) return listed.status();
+    if (listed->has_value()) {
+      const auto known = DecodeIndexEntry(**listed);
       // The entry of a message that has ended is older than this message, whose entry is lost.
       if (known.ok() && known->expire_ms == 0) continue;
     }
@@ -427,14 +424,14 @@ absl::Status RepairCopy::IndexKeys() {
       return status;
     }
   }
-  if (!range.status().ok()) return range.status();
+  if (!range->status().ok()) return range->status();
   return Flush();
 }
 
 // ---- Reporting
 
 void RepairCopy::ReportBlocks() {
-  const DamageReport damage = source_.tables()->report();
+  const DamageReport damage = source_.records()->damage().report();
   for (const DamagedBlock& block : damage.blocks) {
     const std::string text = absl::StrCat("table ", block.file, ": the block at byte ",
                                           block.offset, " is damaged: ", block.family, ", from ",
@@ -448,7 +445,7 @@ void RepairCopy::ReportBlocks() {
 
 // The counters of the source still count the messages that are lost.
 absl::Status RepairCopy::CompareCounts() {
-  const size_t blocks = source_.tables()->report().blocks.size();
+  const size_t blocks = source_.records()->damage().report().blocks.size();
   const absl::Status status =
       ForEach(ColumnFamily::kCounts, [this](absl::string_view key, absl::string_view value) {
         const std::optional<CountPlace> place = DecodeCountKey(key);
@@ -456,18 +453,17 @@ absl::Status RepairCopy::CompareCounts() {
         return Compare(*place, value);
       });
   // The target's counters are right in any case.
-  if (source_.tables()->report().blocks.size() > blocks) {
+  if (source_.records()->damage().report().blocks.size() > blocks) {
     report_.Say("counters are damaged and counted anew; more messages may be lost than they tell");
   }
   return status;
 }
 
 absl::Status RepairCopy::Compare(const CountPlace& place, absl::string_view expected) {
-  std::string found;
   const StoreKey key = EncodeCountKey(place.shard, place.topic, place.row, place.start_ms);
-  const rocksdb::Status read = target_.db()->Get(
-      MakeGetOptions(), target_.handle(ColumnFamily::kCounts), ToSlice(key.bytes()), &found);
-  if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read a counter");
+  const auto counter = target_.source()->Get(key.family(), key.bytes());
+  if (!counter.ok()) return counter.status();
+  const std::string found = counter->value_or("");
   if (place.row == CountRow::kDay) {
     CompareDay(place, expected, found);
     return absl::OkStatus();
@@ -519,11 +515,9 @@ absl::Status RepairCopy::LostMessage(uint16_t shard, const MessageKey& place,
 // ---- The target
 
 absl::StatusOr<bool> RepairCopy::TargetHas(ColumnFamily family, absl::string_view key) const {
-  std::string value;
-  const rocksdb::Status status =
-      target_.db()->Get(MakeGetOptions(), target_.handle(family), ToSlice(key), &value);
-  if (status.ok() || status.IsNotFound()) return status.ok();
-  return FromRocksDb(status, "read the new directory");
+  const auto value = target_.source()->Get(family, key);
+  if (!value.ok()) return value.status();
+  return value->has_value();
 }
 
 absl::StatusOr<std::optional<MessageKey>> RepairCopy::FindMessage(uint16_t shard,
@@ -532,14 +526,11 @@ absl::StatusOr<std::optional<MessageKey>> RepairCopy::FindMessage(uint16_t shard
   absl::StatusOr<bool> found = TargetHas(EncodeMessageKey(shard, key));
   if (!found.ok()) return found.status();
   if (*found) return std::optional<MessageKey>(key);
-  std::string value;
   const StoreKey locator_key = EncodeLocatorKey(shard, id);
-  const rocksdb::Status read =
-      target_.db()->Get(MakeGetOptions(), target_.handle(ColumnFamily::kLocators),
-                        ToSlice(locator_key.bytes()), &value);
-  if (read.IsNotFound()) return std::optional<MessageKey>();
-  if (!read.ok()) return FromRocksDb(read, "read the new directory");
-  const auto locator = ReadTraceRow(id, value, id);
+  const auto row = target_.source()->Get(locator_key.family(), locator_key.bytes());
+  if (!row.ok()) return row.status();
+  if (!row->has_value()) return std::optional<MessageKey>();
+  const auto locator = ReadTraceRow(id, **row, id);
   if (!locator.ok() || (*locator)->tombstone.has_value()) return std::optional<MessageKey>();
   key.due_ms = (*locator)->due_ms;
   found = TargetHas(EncodeMessageKey(shard, key));
@@ -548,15 +539,15 @@ absl::StatusOr<std::optional<MessageKey>> RepairCopy::FindMessage(uint16_t shard
 }
 
 absl::Status RepairCopy::Finish() {
-  const auto put = [this](const StoreKey& key, const std::string& value) {
-    batch_.Put(target_.handle(ColumnFamily::kMeta), ToSlice(key.bytes()), value)
-        .PermitUncheckedError();
-  };
   if (absl::Status status = Flush(); !status.ok()) return status;
-  if (rocksdb::Status begun = target_.BeginBatch(&batch_); !begun.ok()) {
-    return FromRocksDb(begun, "begin a write");
-  }
   if (source_.witness().has_value()) epoch_ = std::max(epoch_, source_.witness()->epoch);
+  return target_.Append([this](KvBatch* batch) { AddLastRecords(batch); }, Durability::kSynced);
+}
+
+void RepairCopy::AddLastRecords(KvBatch* batch) {
+  const auto put = [batch](const StoreKey& key, const std::string& value) {
+    batch->Put(key.family(), key.bytes(), value);
+  };
   put(EpochKey(), EncodeNumber(std::max<uint64_t>(epoch_, 1)));
   // No file has this identity, so the first start takes the directory for a copy.
   put(WitnessFileKey(), std::string(2 * sizeof(uint64_t), '\0'));
@@ -565,17 +556,13 @@ absl::Status RepairCopy::Finish() {
   }
   if (report_.lossless()) {
     for (const auto& [key, value] : low_watermarks_) {
-      batch_.Put(target_.handle(ColumnFamily::kMeta), key, value).PermitUncheckedError();
+      batch->Put(ColumnFamily::kMeta, key, value);
     }
   } else {
     const NameKey note = NameKey::OfObject(static_cast<uint8_t>(ObjectKind::kCatalog),
                                            kRepairNotePartition, kRepairNoteName);
-    batch_
-        .Put(target_.handle(ColumnFamily::kObjects), ToSlice(note.bytes()),
-             EncodeNumber(greatest_subscription_))
-        .PermitUncheckedError();
+    batch->Put(note.family(), note.bytes(), EncodeNumber(greatest_subscription_));
   }
-  return FromRocksDb(target_.Write(&batch_, /*sync=*/true), "write the new directory");
 }
 
 }  // namespace duetime::storage

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
-#include <rocksdb/write_batch.h>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,6 +46,11 @@ class RepairCopy {
 
  private:
   using Take = std::function<absl::Status(absl::string_view key, absl::string_view value)>;
+  struct Change {
+    ColumnFamily family{};
+    std::string key;
+    std::string value;
+  };
 
   // The steps of Run, in order.
   absl::Status CopyMeta();
@@ -60,6 +65,7 @@ class RepairCopy {
   absl::Status CompareCounts();
   void ReportBlocks();
   absl::Status Finish();
+  void AddLastRecords(KvBatch* batch);
 
   absl::Status TakeMeta(absl::string_view key, absl::string_view value);
   absl::Status TakeObject(absl::string_view key, absl::string_view value);
@@ -98,8 +104,9 @@ class RepairCopy {
   const uint64_t now_ms_;
   const TopicsOfObject& topics_of_;
 
-  rocksdb::WriteBatch batch_;
-  bool batch_begun_ = false;
+  // What the next Flush writes. The target does not show it yet.
+  std::vector<Change> changes_;
+  size_t changed_bytes_ = 0;
   CountGroup counts_;
   uint64_t unchecked_bytes_ = 0;
   MessageRecord record_;

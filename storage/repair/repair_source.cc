@@ -91,7 +91,7 @@ RepairSource::RepairSource(std::string data_dir, std::string scratch_dir, Repair
     : data_dir_(std::move(data_dir)), scratch_dir_(std::move(scratch_dir)), report_(report) {}
 
 RepairSource::~RepairSource() {
-  tables_.reset();
+  records_.reset();
   for (rocksdb::ColumnFamilyHandle* handle : handles_) {
     if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
@@ -366,9 +366,9 @@ absl::Status RepairSource::OpenDb() {
   if (!opened.ok()) return FromRocksDb(opened, absl::StrCat("open what is left of ", data_dir_));
   db_.reset(db);
   std::copy(handles.begin(), handles.end(), handles_.begin());
-  tables_ =
-      std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
-  const auto version = FormatOfDb(db, tables_->handle(ColumnFamily::kMeta));
+  records_ =
+      std::make_unique<RocksDbSource>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
+  const auto version = FormatOfDb(db, records_->tables()->handle(ColumnFamily::kMeta));
   // If the table with the newest version is lost, an older one may be visible. The witness knows.
   if (!version.has_value() || (witness_.has_value() && *version < witness_->format_version)) {
     return absl::OkStatus();
@@ -378,10 +378,11 @@ absl::Status RepairSource::OpenDb() {
 
 absl::StatusOr<std::optional<std::string>> RepairSource::Get(const StoreKey& key) const {
   std::string value;
-  const rocksdb::Status status =
-      db_->Get(MakeGetOptions(), tables_->handle(key.family()), ToSlice(key.bytes()), &value);
+  const rocksdb::Status status = db_->Get(
+      MakeGetOptions(), records_->tables()->handle(key.family()), ToSlice(key.bytes()), &value);
   if (status.ok()) return std::optional<std::string>(std::move(value));
-  if (status.IsNotFound() || tables_->Find(key.family(), status, key.bytes()).has_value()) {
+  if (status.IsNotFound() ||
+      records_->tables()->Find(key.family(), status, key.bytes()).has_value()) {
     return std::optional<std::string>();
   }
   return FromRocksDb(status, "read a record");
@@ -404,8 +405,8 @@ bool RepairSource::InDamage(const StoreKey& key) const {
     }
   }
   std::string value;
-  const rocksdb::Status status =
-      db_->Get(MakeGetOptions(), tables_->handle(key.family()), ToSlice(key.bytes()), &value);
+  const rocksdb::Status status = db_->Get(
+      MakeGetOptions(), records_->tables()->handle(key.family()), ToSlice(key.bytes()), &value);
   return status.IsCorruption();
 }
 

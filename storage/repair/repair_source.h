@@ -22,7 +22,7 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb/file_system.h"
 #include "storage/rocksdb/manifest.h"
-#include "storage/rocksdb/table_damage.h"
+#include "storage/rocksdb/rocksdb_source.h"
 #include "storage/rocksdb/witness.h"
 #include "storage/types.h"
 
@@ -132,7 +132,7 @@ class RepairSource {
   absl::Status Open();
 
   // REQUIRES for all below: Open() returned OK.
-  TableDamage* tables() const { return tables_.get(); }
+  KvSource* records() const { return records_.get(); }
   // Empty if the witness cannot be read.
   const std::optional<WitnessRecord>& witness() const { return witness_; }
   // Reads a record; nullopt if it is absent or cannot be read.
@@ -192,7 +192,7 @@ class RepairSource {
 
   std::unique_ptr<rocksdb::DB> db_;
   TableDamage::Handles handles_{};
-  std::unique_ptr<TableDamage> tables_;
+  std::unique_ptr<RocksDbSource> records_;
 };
 
 }  // namespace duetime::storage

@@ -23,7 +23,6 @@
 #include "storage/restore_note.h"
 #include "storage/rocksdb/file_system.h"
 #include "storage/rocksdb/rocksdb_database.h"
-#include "storage/rocksdb/rocksdb_slice.h"
 #include "storage/rocksdb/rocksdb_status.h"
 #include "storage/value_codec.h"
 
@@ -163,30 +162,22 @@ absl::Status WriteNote(const std::string& store_dir, const RestoreNote& note) {
   auto opened = RocksDbDatabase::Open(options);
   if (!opened.ok()) return opened.status();
   RocksDbDatabase& database = **opened;
-  rocksdb::WriteBatch batch;
-  if (rocksdb::Status begun = database.BeginBatch(&batch); !begun.ok()) {
-    return FromRocksDb(begun, "begin a write");
-  }
-  // No file has this identity, so the first start takes the directory for a copy.
-  batch
-      .Put(database.handle(ColumnFamily::kMeta), ToSlice(WitnessFileKey().bytes()),
-           std::string(2 * sizeof(uint64_t), '\0'))
-      .PermitUncheckedError();
-  if (database.in_cell()) {
-    // The new store is alone. Its epochs go on after those of the cell, which its ids have.
-    batch.Delete(database.handle(ColumnFamily::kMeta), ToSlice(LogPlaceKey().bytes()))
-        .PermitUncheckedError();
-    batch
-        .Put(database.handle(ColumnFamily::kMeta), ToSlice(EpochKey().bytes()),
-             EncodeNumber(database.log_place().epoch))
-        .PermitUncheckedError();
-  }
   const NameKey key = NameKey::OfObject(static_cast<uint8_t>(ObjectKind::kCatalog),
                                         kRepairNotePartition, kRestoreNoteName);
-  batch.Put(database.handle(ColumnFamily::kObjects), ToSlice(key.bytes()), EncodeRestoreNote(note))
-      .PermitUncheckedError();
-  absl::Status status =
-      FromRocksDb(database.Write(&batch, /*sync=*/true), "write the note of the restore");
+  absl::Status status = database.Append(
+      [&](KvBatch* batch) {
+        // No file has this identity, so the first start takes the directory for a copy.
+        batch->Put(ColumnFamily::kMeta, WitnessFileKey().bytes(),
+                   std::string(2 * sizeof(uint64_t), '\0'));
+        if (database.in_cell()) {
+          // The new store is alone. Its epochs go on after those of the cell, which its ids have.
+          batch->Delete(ColumnFamily::kMeta, LogPlaceKey().bytes());
+          batch->Put(ColumnFamily::kMeta, EpochKey().bytes(),
+                     EncodeNumber(database.log_place().epoch));
+        }
+        batch->Put(key.family(), key.bytes(), EncodeRestoreNote(note));
+      },
+      Durability::kSynced);
   status.Update(database.Close());
   return status;
 }

@@ -23,9 +23,9 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb/checked_tables.h"
 #include "storage/rocksdb/file_system.h"
-#include "storage/rocksdb/range_reader.h"
 #include "storage/rocksdb/rocksdb_database.h"
 #include "storage/rocksdb/rocksdb_logger.h"
+#include "storage/rocksdb/rocksdb_options.h"
 #include "storage/rocksdb/rocksdb_status.h"
 #include "storage/rocksdb/start_check.h"
 #include "storage/rocksdb/witness.h"
@@ -41,7 +41,7 @@ class Verifier {
   Verifier(const std::string& data_dir, const std::function<void(absl::string_view)>& print)
       : data_dir_(data_dir), db_path_(absl::StrCat(data_dir, "/db")), print_(print) {}
   ~Verifier() {
-    tables_.reset();
+    source_.reset();
     for (rocksdb::ColumnFamilyHandle* handle : handles_) {
       if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     }
@@ -64,7 +64,7 @@ class Verifier {
       CompareWitness();
       for (size_t i = 0; i < kColumnFamilyCount; ++i) ReadFamily(static_cast<ColumnFamily>(i));
       CompareCounts();
-      for (const DamagedBlock& block : tables_->report().blocks) {
+      for (const DamagedBlock& block : source_->damage().report().blocks) {
         Fault(absl::StrCat("table ", block.file, ": ", PlaceText(block), " is damaged: ",
                            block.family, ", from ", block.first_text, " to ", block.last_text));
       }
@@ -150,8 +150,8 @@ class Verifier {
     db_.reset(db);
     std::copy(handles.begin(), handles.end(), handles_.begin());
     // No table is left out as a whole, however many blocks are damaged.
-    tables_ =
-        std::make_unique<TableDamage>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
+    source_ =
+        std::make_unique<RocksDbSource>(db, &handles_, nullptr, std::numeric_limits<size_t>::max());
     const auto version = FormatOfDb(db, handles_[static_cast<size_t>(ColumnFamily::kMeta)]);
     if (!version.has_value()) return absl::OkStatus();
     if (witness_.has_value() && *version < witness_->format_version) {
@@ -212,7 +212,8 @@ class Verifier {
       if (handles_[i]->GetName() != file.column_family_name) continue;
       std::string from = file.smallestkey;
       for (;;) {
-        const auto block = tables_->FirstIn(static_cast<ColumnFamily>(i), file.file_number, from);
+        const auto block =
+            source_->tables()->FirstIn(static_cast<ColumnFamily>(i), file.file_number, from);
         if (!block.has_value()) return found;
         found = true;
         if (from > block->last) return found;
@@ -233,15 +234,15 @@ class Verifier {
   }
 
   void ReadFamily(ColumnFamily family) {
-    RangeReader range(tables_.get(), family, "", kLastKey, OnDamage::kGoAround);
-    for (; range.Valid(); range.Next()) {
+    const auto range = source_->NewReader(family, "", kLastKey, OnDamage::kGoAround);
+    for (; range->Valid(); range->Next()) {
       ++records_;
-      if (!Decode(family, range.key(), range.value())) {
-        Fault(absl::StrCat("a record cannot be decoded: ", tables_->handle(family)->GetName(), ", ",
-                           KeyText(family, range.key())));
+      if (!Decode(family, range->key(), range->value())) {
+        Fault(absl::StrCat("a record cannot be decoded: ", LayoutOf(family).name, ", ",
+                           KeyText(family, range->key())));
       }
     }
-    if (!range.status().ok()) Fault(range.status().message());
+    if (!range->status().ok()) Fault(range->status().message());
   }
 
   bool Decode(ColumnFamily family, absl::string_view key, absl::string_view value) {
@@ -299,7 +300,7 @@ class Verifier {
   // The counter of each topic is the number of its messages. Says nothing if one of them is
   // damaged.
   void CompareCounts() {
-    for (const DamagedBlock& block : tables_->report().blocks) {
+    for (const DamagedBlock& block : source_->damage().report().blocks) {
       if (block.family == "messages" || block.family == "counts") return;
     }
     for (const auto& [place, sum] : written_) counted_.try_emplace(place);
@@ -330,7 +331,7 @@ class Verifier {
   std::optional<std::map<uint64_t, uint64_t>> tables_needed_;
   std::unique_ptr<rocksdb::DB> db_;
   TableDamage::Handles handles_{};
-  std::unique_ptr<TableDamage> tables_;
+  std::unique_ptr<RocksDbSource> source_;
   std::map<TopicPlace, CountDelta> counted_;
   std::map<TopicPlace, CountDelta> written_;
   uint64_t tables_read_ = 0;

@@ -14,22 +14,21 @@
 namespace rocksdb {
 class ColumnFamilyHandle;
 class DB;
-class WriteBatch;
 }  // namespace rocksdb
 
 namespace duetime::storage {
 
-class RocksDbDatabase;
+class KvStore;
 
 // The first version that later programs upgrade. Those before it were made before 1.0, with duetime
 // 0.1.
 inline constexpr uint32_t kFirstFormatVersion = 8;
 
-// Upgrades a database from one version to the next. Writes what the next version adds, in any
-// number of writes, and begins `last`, which the caller writes, synced, with the new version. After
-// a crash a later start calls the function again. UpgradeKey() is for its notes of how far the
-// writes came; the last write erases it. REQUIRES: there is no other writer.
-using FormatUpgrade = absl::Status (*)(RocksDbDatabase* database, rocksdb::WriteBatch* last);
+// Upgrades a store from one version to the next. Appends what the next version adds, in any number
+// of appends, each of which notes in UpgradeKey() how far it came: after a crash a later start
+// calls the function again, also if only the caller's append was lost. That one is synced, has the
+// new version and erases the note. REQUIRES: there is no other writer.
+using FormatUpgrade = absl::Status (*)(KvStore* store);
 
 // The upgrades from kFirstFormatVersion on, one for each version. FORMAT.md says what else a new
 // version needs.

@@ -7,15 +7,15 @@ namespace duetime::storage {
 
 // Each round ends behind the place where the last one began, so the loop ends.
 void RangeReader::GoAround() {
-  while (!Valid()) {
+  while (!AtKey()) {
     if (around_ != nullptr) {
       // At the end, or with an error, the detour stays, and status() tells which.
       if (!around_->status().ok() || around_->until() >= ToView(upper_)) return;
       if (on_damage_ == OnDamage::kGoAroundInSteps && tables_->located() != located_) {
-        stopped_ = true;
+        stop_ = around_->until();
         return;
       }
-      SeekAnew(std::string(around_->until()));
+      SeekAnew(around_->until());
       continue;
     }
     const std::optional<DamagedBlock> block = tables_->Find(family_, iterator_->status(), place_);

@@ -12,11 +12,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "storage/byte_order.h"
-#include "storage/count_group.h"
 #include "storage/rocksdb/checked_tables.h"
 #include "storage/rocksdb/data_directory.h"
 #include "storage/rocksdb/log_tail.h"
-#include "storage/rocksdb/range_reader.h"
 #include "storage/rocksdb/rocksdb_logger.h"
 #include "storage/rocksdb/rocksdb_options.h"
 #include "storage/rocksdb/rocksdb_slice.h"
@@ -55,6 +53,31 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged
   }
   return status.IsInvalidArgument() ? absl::FailedPreconditionError(error.message()) : error;
 }
+
+class Batch final : public KvBatch {
+ public:
+  Batch(rocksdb::WriteBatch* batch, const TableDamage::Handles* handles)
+      : batch_(*batch), handles_(*handles) {}
+
+  // An error, for example of a batch that is too large, is that of the write.
+  void Put(ColumnFamily family, absl::string_view key, absl::string_view value) override {
+    batch_.Put(HandleOf(family), ToSlice(key), ToSlice(value)).PermitUncheckedError();
+  }
+  void Delete(ColumnFamily family, absl::string_view key) override {
+    batch_.Delete(HandleOf(family), ToSlice(key)).PermitUncheckedError();
+  }
+  void Merge(ColumnFamily family, absl::string_view key, absl::string_view change) override {
+    batch_.Merge(HandleOf(family), ToSlice(key), ToSlice(change)).PermitUncheckedError();
+  }
+
+ private:
+  rocksdb::ColumnFamilyHandle* HandleOf(ColumnFamily family) const {
+    return handles_[static_cast<size_t>(family)];
+  }
+
+  rocksdb::WriteBatch& batch_;
+  const TableDamage::Handles& handles_;
+};
 
 }  // namespace
 
@@ -204,6 +227,8 @@ absl::Status RocksDbDatabase::OpenDb() {
   if (!status.ok()) return OpenError(status, logger->damaged_file(), db_path_);
   db_.reset(db);
   std::copy(handles.begin(), handles.end(), handles_.begin());
+  source_ =
+      std::make_unique<RocksDbSource>(db, &handles_, options_.log, options_.damaged_blocks_max);
   return FromRocksDb(NoteLog(db_->GetLatestSequenceNumber() + 1), "find the log");
 }
 
@@ -266,7 +291,6 @@ absl::Status RocksDbDatabase::CheckUse() {
     const std::optional<LogPlace> decoded = DecodeLogPlace(*place);
     if (!decoded.has_value()) return absl::DataLossError("the place in the log cannot be decoded");
     log_place_ = *decoded;
-    log_epoch_.store(decoded->epoch);
   }
   if (in_cell_ && options_.use == Use::kAlone) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -281,29 +305,22 @@ absl::Status RocksDbDatabase::CheckUse() {
   return absl::OkStatus();
 }
 
-void RocksDbDatabase::AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* batch) {
-  batch->Put(handle(ColumnFamily::kMeta), ToSlice(LogPlaceKey().bytes()), EncodeLogPlace(place))
-      .PermitUncheckedError();
-  log_place_ = place;
-  log_epoch_.store(place.epoch);
-}
-
 absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ == 0) return absl::OkStatus();
-  rocksdb::ColumnFamilyHandle* const meta = handle(ColumnFamily::kMeta);
   for (uint64_t version = found_version_; version < format_version(); ++version) {
     if (options_.log != nullptr) {
       options_.log(RocksDbStoreOptions::LogLevel::kWarning,
                    absl::StrCat("bringing ", options_.data_dir, " from format version ", version,
                                 " to ", version + 1));
     }
-    rocksdb::WriteBatch last;
-    absl::Status status = upgrades_[version - kFirstFormatVersion](this, &last);
+    absl::Status status = upgrades_[version - kFirstFormatVersion](this);
     if (!status.ok()) return status;
-    last.Delete(meta, ToSlice(UpgradeKey().bytes())).PermitUncheckedError();
-    last.Put(meta, ToSlice(FormatVersionKey().bytes()), EncodeNumber(version + 1))
-        .PermitUncheckedError();
-    status = FromRocksDb(Write(&last, /*sync=*/true), "write the upgrade");
+    status = Append(
+        [version](KvBatch* last) {
+          last->Delete(ColumnFamily::kMeta, UpgradeKey().bytes());
+          last->Put(ColumnFamily::kMeta, FormatVersionKey().bytes(), EncodeNumber(version + 1));
+        },
+        Durability::kSynced);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -318,29 +335,25 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   const absl::StatusOr<uint64_t> random = RandomNumber();
   if (!random.ok()) return random.status();
   first_sequence_ = 1 + *random % MessageId::kFirstSequenceMax;
-  rocksdb::WriteBatch batch;
-  if (absl::Status status = FromRocksDb(BeginBatch(&batch), "begin a write"); !status.ok()) {
-    return status;
-  }
-  const auto put = [this, &batch](const StoreKey& key, const std::string& value) {
-    batch.Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), value).PermitUncheckedError();
-  };
-  put(EpochKey(), EncodeNumber(epoch_));
+  Marks marks;
+  marks.emplace_back(EpochKey(), EncodeNumber(epoch_));
   if (creating()) {
-    put(FormatVersionKey(), EncodeNumber(format_version()));
-    put(StoreIdKey(), EncodeStoreId(found_.store_id));
-    put(ShardCountKey(), EncodeNumber(shard_count_));
+    marks.emplace_back(FormatVersionKey(), EncodeNumber(format_version()));
+    marks.emplace_back(StoreIdKey(), EncodeStoreId(found_.store_id));
+    marks.emplace_back(ShardCountKey(), EncodeNumber(shard_count_));
   }
   // What a member has comes from the log alone.
   if (in_cell_) {
-    put(LogPlaceKey(), EncodeLogPlace(log_place_));
-  } else if (absl::Status status = MarkIfCopied(&batch); !status.ok()) {
+    marks.emplace_back(LogPlaceKey(), EncodeLogPlace(log_place_));
+  } else if (absl::Status status = MarkIfCopied(&marks); !status.ok()) {
     return status;
   }
-  if (absl::Status status = FromRocksDb(Write(&batch, /*sync=*/true), "write the epoch");
-      !status.ok()) {
-    return status;
-  }
+  absl::Status status = Append(
+      [&marks](KvBatch* batch) {
+        for (const auto& [key, value] : marks) batch->Put(key.family(), key.bytes(), value);
+      },
+      Durability::kSynced);
+  if (!status.ok()) return status;
   // This write also completes a creation: from here on, an empty database directory is refused.
   return WriteWitness();
 }
@@ -355,37 +368,32 @@ absl::Status RocksDbDatabase::RemoveInitFile() {
   return SyncParentDirectory(path);
 }
 
-absl::Status RocksDbDatabase::MarkIfCopied(rocksdb::WriteBatch* batch) {
+absl::Status RocksDbDatabase::MarkIfCopied(Marks* marks) {
   const std::string file = witness_->FileIdentity();
   if (options_.now_ms == 0 || file.empty()) return absl::OkStatus();
   const StoreKey key = WitnessFileKey();
-  std::string known;
-  const rocksdb::Status read =
-      db_->Get(MakeGetOptions(), handle(ColumnFamily::kMeta), ToSlice(key.bytes()), &known);
-  if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read the witness's identity");
-  if (known == file) return absl::OkStatus();
-  batch->Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), file).PermitUncheckedError();
-  if (!read.ok()) return absl::OkStatus();  // a new store, or the first start that looks
+  const auto known = source_->Get(key.family(), key.bytes());
+  if (!known.ok()) return known.status();
+  if (*known == file) return absl::OkStatus();
+  marks->emplace_back(key, file);
+  if (!known->has_value()) return absl::OkStatus();  // a new store, or the first start that looks
   if (options_.log != nullptr) {
     options_.log(RocksDbStoreOptions::LogLevel::kWarning,
                  absl::StrCat(options_.data_dir,
                               " is a copy or was restored: its messages that were due before now "
                               "count as perhaps delivered by the original"));
   }
-  return ClaimUntilNow(batch);
+  return ClaimUntilNow(marks);
 }
 
-absl::Status RocksDbDatabase::ClaimUntilNow(rocksdb::WriteBatch* batch) {
-  rocksdb::ColumnFamilyHandle* const meta = handle(ColumnFamily::kMeta);
-  std::string value;
+absl::Status RocksDbDatabase::ClaimUntilNow(Marks* marks) {
   for (uint16_t shard = 0; shard < shard_count_; ++shard) {
     const StoreKey key = ClaimKey(shard);
-    const rocksdb::Status read = db_->Get(MakeGetOptions(), meta, ToSlice(key.bytes()), &value);
-    if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read a claim");
-    const bool claimed = read.ok() && value.size() >= sizeof(uint64_t);
-    const uint64_t claim_ms = claimed ? LoadLittleEndian<uint64_t>(value.data()) : 0;
-    batch->Put(meta, ToSlice(key.bytes()), EncodeNumber(std::max(claim_ms, options_.now_ms)))
-        .PermitUncheckedError();
+    const auto value = source_->Get(key.family(), key.bytes());
+    if (!value.ok()) return value.status();
+    const bool claimed = value->has_value() && (*value)->size() >= sizeof(uint64_t);
+    const uint64_t claim_ms = claimed ? LoadLittleEndian<uint64_t>((*value)->data()) : 0;
+    marks->emplace_back(key, EncodeNumber(std::max(claim_ms, options_.now_ms)));
   }
   constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
   const std::string until = EncodePlace({.due_ms = options_.now_ms, .id = {kMax, kMax}});
@@ -393,42 +401,55 @@ absl::Status RocksDbDatabase::ClaimUntilNow(rocksdb::WriteBatch* batch) {
   const StoreKey upper = BacklogEnd(static_cast<uint16_t>(shard_count_ - 1),
                                     SubscriptionId{std::numeric_limits<uint32_t>::max()});
   // The shards log the damage when they read their backlogs.
-  TableDamage damage(db_.get(), &handles_, nullptr);
-  RangeReader entries(&damage, lower, upper, OnDamage::kGoAround);
-  while (entries.Valid()) {
-    const std::optional<uint16_t> shard = DecodeShard(entries.key());
-    const std::optional<BacklogPlace> place = DecodeBacklogKey(entries.key());
+  RocksDbSource silent(db_.get(), &handles_, nullptr);
+  const auto entries =
+      silent.NewReader(ColumnFamily::kBacklog, lower.bytes(), upper.bytes(), OnDamage::kGoAround);
+  while (entries->Valid()) {
+    const std::optional<uint16_t> shard = DecodeShard(entries->key());
+    const std::optional<BacklogPlace> place = DecodeBacklogKey(entries->key());
     if (!shard.has_value() || !place.has_value()) {
       return absl::DataLossError("a backlog key cannot be decoded");
     }
     const StoreKey key = BacklogClaimKey(*shard, place->subscription);
-    const rocksdb::Status read = db_->Get(MakeGetOptions(), meta, ToSlice(key.bytes()), &value);
-    if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read a backlog's claim");
-    // The bytes of places have the order of the places.
-    if (!read.ok() || value < until) {
-      batch->Put(meta, ToSlice(key.bytes()), until).PermitUncheckedError();
-    }
-    entries.Seek(BacklogEnd(*shard, place->subscription));
+    const auto claim = source_->Get(key.family(), key.bytes());
+    if (!claim.ok()) return claim.status();
+    // The bytes of places have the order of the places. An absent claim is less than any.
+    if (*claim < until) marks->emplace_back(key, until);
+    entries->Seek(BacklogEnd(*shard, place->subscription).bytes());
   }
-  return entries.status();
+  return entries->status();
 }
 
-rocksdb::Status RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) {
-  if (rocksdb::Status status = SwitchLogIfFull(); !status.ok()) return Fence(status);
-  batch->Clear();
+absl::Status RocksDbDatabase::Append(absl::FunctionRef<void(KvBatch*)> fill,
+                                     Durability durability) {
+  if (fenced()) return absl::FailedPreconditionError("the store is fenced");
+  StopPerfCounters();
+  rocksdb::Status status = BeginBatch();
+  if (status.ok()) {
+    Batch batch(&batch_, &handles_);
+    fill(&batch);
+    status = WriteOut(durability == Durability::kSynced);
+  }
+  return status.ok() ? absl::OkStatus()
+                     : FromRocksDb(Fence(status), absl::StrCat("write to ", db_path_));
+}
+
+rocksdb::Status RocksDbDatabase::BeginBatch() {
+  if (rocksdb::Status status = SwitchLogIfFull(); !status.ok()) return status;
+  batch_.Clear();
   const auto mark = EncodeLogMark({.log_begin = log_begin_,
                                    .synced = durable_sequence_.load(std::memory_order_acquire),
                                    .previous_log = previous_log_});
-  return batch->PutLogData({mark.data(), mark.size()});
+  return batch_.PutLogData({mark.data(), mark.size()});
 }
 
-rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
+rocksdb::Status RocksDbDatabase::WriteOut(bool sync) {
   const uint64_t first_sequence = db_->GetLatestSequenceNumber() + 1;
-  rocksdb::Status status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
-  if (!status.ok()) return Fence(status);
-  log_bytes_ += batch->GetDataSize();
+  rocksdb::Status status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), &batch_);
+  if (!status.ok()) return status;
+  log_bytes_ += batch_.GetDataSize();
   if (switch_refused_) {
-    if (status = NoteLog(first_sequence); !status.ok()) return Fence(status);
+    if (status = NoteLog(first_sequence); !status.ok()) return status;
   }
   if (sync) NoteAllDurable();
   return status;
@@ -473,13 +494,6 @@ rocksdb::Status RocksDbDatabase::NoteLog(uint64_t first_sequence) {
   log_bytes_ = 0;
   log_begin_ = first_sequence;
   return status;
-}
-
-void RocksDbDatabase::AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const {
-  counts->ForEachChange([this, batch](const StoreKey& key, absl::string_view change) {
-    batch->Merge(handle(ColumnFamily::kCounts), ToSlice(key.bytes()), ToSlice(change))
-        .PermitUncheckedError();
-  });
 }
 
 void RocksDbDatabase::DropExpired(uint64_t until_ms) {
@@ -558,6 +572,14 @@ absl::StatusOr<std::string> RocksDbDatabase::ReadMeta(const StoreKey& key) const
   if (status.IsNotFound()) return std::string();
   if (!status.ok()) return FromRocksDb(status, absl::StrCat("read ", key.bytes()));
   return value;
+}
+
+absl::Status RocksDbDatabase::CheckMeta() const {
+  const std::unique_ptr<rocksdb::Iterator> all(
+      db_->NewIterator(MakeScanOptions(nullptr, nullptr, 0), handle(ColumnFamily::kMeta)));
+  for (all->SeekToFirst(); all->Valid(); all->Next()) {
+  }
+  return FromRocksDb(all->status(), "read the records without which no message can be served");
 }
 
 absl::StatusOr<uint64_t> RocksDbDatabase::ReadMetaNumber(const StoreKey& key) const {

@@ -4,15 +4,17 @@
 // together.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/write_batch.h>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -24,22 +26,20 @@
 #include "storage/rocksdb/file_system.h"
 #include "storage/rocksdb/format_version.h"
 #include "storage/rocksdb/open_options.h"
-#include "storage/rocksdb/table_damage.h"
+#include "storage/rocksdb/rocksdb_source.h"
 #include "storage/rocksdb/witness.h"
 
 namespace duetime::storage {
 
-class CountGroup;
-
-// Owns the open files of a RocksDbStore. RocksDbStore::Open documents the guarantees and the
-// refusals of Open. Thread safety: thread-safe except Close and the destructor.
-class RocksDbDatabase {
+// The KvStore of a data directory. RocksDbStore::Open documents the guarantees and the refusals of
+// Open. Thread safety: as KvStore; all else is thread-safe, except Close and the destructor.
+class RocksDbDatabase final : public KvStore {
  public:
   // A test gives upgrades to versions that do not exist yet.
   static absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(
       const RocksDbStoreOptions& options,
       std::span<const FormatUpgrade> upgrades = kFormatUpgrades);
-  ~RocksDbDatabase();
+  ~RocksDbDatabase() override;
   RocksDbDatabase(const RocksDbDatabase&) = delete;
   RocksDbDatabase& operator=(const RocksDbDatabase&) = delete;
 
@@ -48,39 +48,34 @@ class RocksDbDatabase {
     return handles_[static_cast<size_t>(family)];
   }
   const TableDamage::Handles& handles() const { return handles_; }
-  BackgroundErrors* background_errors() const { return background_errors_.get(); }
+  // Grows by one with each opening. The log of a cell has epochs of its own.
+  uint64_t epoch() const { return epoch_; }
   // See RocksDbStore.
-  uint64_t epoch() const { return in_cell_ ? log_epoch_.load() : epoch_; }
   uint64_t first_sequence() const { return in_cell_ ? 1 : first_sequence_; }
   bool in_cell() const { return in_cell_; }
-  LogPlace log_place() const { return log_place_; }
+  // The place in the log when the database was opened.
+  const LogPlace& log_place() const { return log_place_; }
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
-  const LogSink& log() const { return options_.log; }
-  size_t damaged_blocks_max() const { return options_.damaged_blocks_max; }
 
-  // Clears the batch and puts the LogMark into it. If the log is full, switches the log first.
-  // After an error the database is fenced.
-  rocksdb::Status BeginBatch(rocksdb::WriteBatch* batch);
-  // Writes the batch. After the first error, here or in the background, the database is fenced for
-  // good. REQUIRES: the last BeginBatch() began this batch.
-  rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
+  // After the first error, here or in the background, the database is fenced for good.
+  absl::Status Append(absl::FunctionRef<void(KvBatch*)> fill, Durability durability) override;
+  void DropExpired(uint64_t until_ms) override;
+  KvSource* source() override { return source_.get(); }
+
   // Fences the database, and returns the error. Any thread.
   rocksdb::Status Fence(const rocksdb::Status& status);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
   // True if the database is fenced, and every error may pass (MayPass).
   bool fence_may_pass() const { return fenced() && !lasting_->load(std::memory_order_acquire); }
 
-  // Adds the counter changes of a group to a batch.
-  void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
-
-  // Adds the place to a batch, and moves there. REQUIRES: the batch is written next.
-  void AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* batch);
-
   // Reads one value of the meta family; empty if the key is absent.
   absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
+  // Reads every record of the family meta. An error names the damaged file.
+  absl::Status CheckMeta() const;
 
-  void DropExpired(uint64_t until_ms);
+  // See BackgroundErrors.
+  void StopDamagedCompactions() { source_->tables()->StopCompactions(background_errors_.get()); }
   absl::Status WriteWitness();
   // See RocksDbStore::WriteCheckpoint.
   absl::Status WriteCheckpoint(const std::string& path);
@@ -104,10 +99,16 @@ class RocksDbDatabase {
   absl::Status Upgrade();
   absl::Status BeginEpoch();
   absl::Status RemoveInitFile();
-  // Adds to the first batch of an epoch: the identity of the witness file, and if the directory is
-  // a copy, claims of all that is due by now.
-  absl::Status MarkIfCopied(rocksdb::WriteBatch* batch);
-  absl::Status ClaimUntilNow(rocksdb::WriteBatch* batch);
+  // Values of the family meta that begin an epoch.
+  using Marks = std::vector<std::pair<StoreKey, std::string>>;
+  // Adds the identity of the witness file, and if the directory is a copy, claims of all that is
+  // due by now.
+  absl::Status MarkIfCopied(Marks* marks);
+  absl::Status ClaimUntilNow(Marks* marks);
+
+  // Clears the batch and puts the LogMark into it. If the log is full, switches the log first.
+  rocksdb::Status BeginBatch();
+  rocksdb::Status WriteOut(bool sync);
 
   // Starts a new log and flushes the memtables in the background, if the log or the memtables have
   // reached their limits.
@@ -144,16 +145,14 @@ class RocksDbDatabase {
   // The last record in the files, as Open() found them.
   uint64_t last_sequence_found_ = 0;
   std::unique_ptr<rocksdb::DB> db_;
-  std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
+  TableDamage::Handles handles_{};
+  std::unique_ptr<RocksDbSource> source_;
   uint64_t epoch_ = 0;
   // Not stored: together with the epoch it only keeps the ids of copies apart.
   uint64_t first_sequence_ = 0;
   uint16_t shard_count_ = 0;
   bool in_cell_ = false;
-  // Belongs to the appending thread.
   LogPlace log_place_;
-  // That of log_place_, for all threads.
-  std::atomic<uint64_t> log_epoch_{0};
   // The format version of the database before Upgrade(); 0 for a new store.
   uint64_t found_version_ = 0;
 
@@ -169,8 +168,9 @@ class RocksDbDatabase {
   // later sync covers them.
   std::atomic<uint64_t> durable_sequence_{0};
 
-  // The current log; before Open() has opened the database, the last one that it found. This field
-  // and the next four belong to the appending thread.
+  // Reused by each append. This field and the next five belong to the appending thread.
+  rocksdb::WriteBatch batch_;
+  // The current log; before Open() has opened the database, the last one that it found.
   uint64_t log_number_ = 0;
   uint64_t previous_log_ = 0;
   // RocksDB refused to switch the full log. The next write may then switch it.

@@ -3,12 +3,10 @@
 // Internals of RocksDbStore: the write of a group, and point reads.
 #pragma once
 
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <rocksdb/db.h>
-#include <rocksdb/write_batch.h>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,12 +18,10 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/count_group.h"
-#include "storage/damage.h"
 #include "storage/key_codec.h"
-#include "storage/rocksdb/range_reader.h"
+#include "storage/kv_store.h"
+#include "storage/log_place.h"
 #include "storage/rocksdb/rocksdb_database.h"
-#include "storage/rocksdb/rocksdb_options.h"
-#include "storage/rocksdb/rocksdb_slice.h"
 #include "storage/rocksdb/rocksdb_store.h"
 
 namespace duetime::storage {
@@ -38,48 +34,34 @@ inline absl::Status Undecodable(absl::string_view what) {
 class RocksDbStore::Impl {
  public:
   explicit Impl(std::unique_ptr<RocksDbDatabase> database)
-      : database_(std::move(database)),
-        damage_(database_->db(), &database_->handles(), database_->log(),
-                database_->damaged_blocks_max()) {
-    // RocksDB has written the recovered records to tables and synced them.
-    applied_offset.store(database_->log_place().offset);
-  }
+      : log_place(database->log_place()),
+        log_epoch(log_place.epoch),
+        // RocksDB has written the recovered records to tables and synced them.
+        applied_offset(log_place.offset),
+        database_(std::move(database)),
+        kv_(database_.get()),
+        source_(kv_->source()) {}
 
-  // LogPlace::offset of the last group that was applied.
-  std::atomic<uint64_t> applied_offset{0};
+  // The place of the last ApplyLogged, for its caller.
+  LogPlace log_place;
+  // Its epoch and offset, for all threads.
+  std::atomic<uint64_t> log_epoch;
+  std::atomic<uint64_t> applied_offset;
 
   RocksDbDatabase* database() const { return database_.get(); }
-  TableDamage* damage() { return &damage_; }
+  KvStore* kv() const { return kv_; }
+  KvSource* source() const { return source_; }
 
-  // Reads every record of the family `meta`. An error names the damaged file.
-  absl::Status CheckMeta();
-  // See BackgroundErrors.
-  void StopDamagedCompactions() { damage_.StopCompactions(database_->background_errors()); }
+  // Applies a group in one append, which also stores `place` unless null.
+  absl::Status Write(std::span<const RecordBatch> group, const LogPlace* place,
+                     Durability durability);
 
-  // Applies a group in one write, which also stores `place` unless null.
-  rocksdb::Status Write(std::span<const RecordBatch> group, bool sync, const LogPlace* place);
-
-  // Reads the value of a key; nullopt if the key is absent. A DamageError if it lies in a damaged
-  // block.
-  absl::StatusOr<std::optional<std::string>> GetOne(ColumnFamily family, absl::string_view key) {
-    std::string value;
-    StopPerfCounters();
-    const rocksdb::Status status =
-        database_->db()->Get(MakeGetOptions(), database_->handle(family), ToSlice(key), &value);
-    if (status.IsNotFound()) return std::optional<std::string>();
-    if (!status.ok()) return damage_.ErrorOf(family, status, key);
-    return std::optional<std::string>(std::move(value));
-  }
   absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) {
-    return GetOne(key.family(), key.bytes());
+    return source_->Get(key.family(), key.bytes());
   }
-  // Appends the value of a key to `values`: nullopt if the key is absent, and an empty string,
-  // which no record is, if it lies in a damaged block.
-  absl::Status GetAny(const StoreKey& key, std::vector<std::optional<std::string>>* values) {
-    auto value = GetOne(key);
-    if (!value.ok() && !IsDamage(value.status())) return value.status();
-    values->push_back(value.ok() ? *std::move(value) : std::string());
-    return absl::OkStatus();
+  std::unique_ptr<KvReader> Range(const StoreKey& lower, const StoreKey& upper,
+                                  OnDamage on_damage) {
+    return source_->NewReader(lower.family(), lower.bytes(), upper.bytes(), on_damage);
   }
 
  private:
@@ -91,18 +73,18 @@ class RocksDbStore::Impl {
 
   static StoreKey KeyOf(const Record& record);
 
-  void Add(const Entry& entry);
+  void Add(const Entry& entry, KvBatch* batch);
   // The full key of an entry whose key does not fit a StoreKey.
   absl::string_view LongKey(const Entry& entry);
 
   const std::unique_ptr<RocksDbDatabase> database_;
-  TableDamage damage_;
+  KvStore* const kv_;
+  KvSource* const source_;
 
   // Confined to the committer. Reused by each append.
   std::vector<Entry> entries_;
   CountGroup counts_;
   std::string long_key_;
-  rocksdb::WriteBatch batch_;
 };
 
 }  // namespace duetime::storage

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "storage/day_counts.h"
+#include "storage/find_trace.h"
 #include "storage/message_record.h"
-#include "storage/rocksdb/find_trace.h"
 #include "storage/rocksdb/rocksdb_store.h"
 #include "storage/rocksdb/rocksdb_store_impl.h"
 #include "storage/value_codec.h"
@@ -56,11 +56,11 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRan
   const StoreKey upper = EncodeMessageKey(shard, keys.until);
   size_t bytes = 0;
   size_t examined = 0;
-  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAroundInSteps);
-  for (; range.Valid(); range.Next()) {
-    const std::optional<MessageKey> key = DecodeMessageKey(range.key());
+  const auto range = impl_->Range(lower, upper, OnDamage::kGoAroundInSteps);
+  for (; range->Valid(); range->Next()) {
+    const std::optional<MessageKey> key = DecodeMessageKey(range->key());
     if (!key.has_value()) return Undecodable("a message key");
-    page->damaged = range.went_around();
+    page->damaged = range->went_around();
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
     if (full || (examined != 0 && examined >= scan_max)) {
@@ -68,7 +68,7 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRan
       return absl::OkStatus();
     }
     ++examined;
-    const absl::string_view value = range.value();
+    const absl::string_view value = range->value();
     MessageHeader header;
     if (absl::Status status = DecodeMessageHeader(value, &header); !status.ok()) return status;
     if (header.topic != topic) continue;
@@ -77,16 +77,16 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRan
     page->items.push_back({*key, static_cast<uint32_t>(value.size()), std::string(head)});
     bytes += head.size();
   }
-  page->damaged = range.went_around();
-  if (range.stopped()) page->next = PlaceInMessages(range.stop());
-  return range.status();
+  page->damaged = range->went_around();
+  if (range->stopped()) page->next = PlaceInMessages(range->stop());
+  return range->status();
 }
 
 absl::StatusOr<std::optional<IndexEntry>> RocksDbStore::GetIndex(uint16_t shard, TopicId topic,
                                                                  IndexKind kind,
                                                                  absl::string_view name) {
   const NameKey key = NameKey::OfIndex(shard, topic, static_cast<uint8_t>(kind), name);
-  const auto value = impl_->GetOne(key.family(), key.bytes());
+  const auto value = impl_->source()->Get(key.family(), key.bytes());
   if (!value.ok()) return value.status();
   if (!value->has_value()) return std::optional<IndexEntry>();
   return DecodeIndexEntry(**value);
@@ -102,15 +102,16 @@ absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind ki
   const NameKey end = begin.EndOfPrefix();
   const absl::string_view lower = names.after < names.prefix ? begin.bytes() : begin_after.bytes();
   if (lower >= end.bytes()) return absl::OkStatus();
-  RangeReader range(impl_->damage(), ColumnFamily::kIndex, lower, end.bytes(), OnDamage::kGoAround);
-  for (; entries->size() < limit && range.Valid(); range.Next()) {
-    const std::optional<absl::string_view> name = DecodeIndexKey(range.key());
+  const auto range =
+      impl_->source()->NewReader(ColumnFamily::kIndex, lower, end.bytes(), OnDamage::kGoAround);
+  for (; entries->size() < limit && range->Valid(); range->Next()) {
+    const std::optional<absl::string_view> name = DecodeIndexKey(range->key());
     if (!name.has_value()) return Undecodable("an index key");
-    const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(range.value());
+    const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(range->value());
     if (!entry.ok()) return entry.status();
     entries->push_back({std::string(*name), *entry});
   }
-  return range.status();
+  return range->status();
 }
 
 absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
@@ -118,7 +119,7 @@ absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
   const auto own = impl_->GetOne(EncodeLocatorKey(shard, id));
   if (!own.ok()) return own.status();
   if (own->has_value()) return ReadTraceRow(id, **own, id);
-  return FindTrace(impl_->damage(), shard, id, OnDamage::kFail);
+  return FindTrace(impl_->source(), shard, id, OnDamage::kFail);
 }
 
 absl::Status RocksDbStore::ReadCounts(uint16_t shard, TopicId topic, CountLevel level,
@@ -139,13 +140,13 @@ absl::Status RocksDbStore::SumDays(uint16_t shard, TopicId topic,
   const StoreKey lower = DayKey(shard, topic, 0);
   const StoreKey upper = DayKey(shard, topic, std::numeric_limits<uint64_t>::max());
   CountDelta sum;
-  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
-  for (; range.Valid(); range.Next()) {
-    DayDecoder day(range.value());
+  const auto range = impl_->Range(lower, upper, OnDamage::kFail);
+  for (; range->Valid(); range->Next()) {
+    DayDecoder day(range->value());
     while (day.Next()) sum = Sum(sum, day.delta());
     if (day.invalid()) return Undecodable("a counter");
   }
-  if (absl::Status status = range.status(); !status.ok()) return status;
+  if (absl::Status status = range->status(); !status.ok()) return status;
   return AddBucket(0, sum, counts);
 }
 
@@ -172,14 +173,14 @@ absl::Status RocksDbStore::ReadDayCounts(uint16_t shard, TopicId topic, CountLev
                                          std::vector<BucketCount>* counts) {
   const StoreKey lower = DayKey(shard, topic, DayOf(times.from_ms));
   const StoreKey upper = DayKey(shard, topic, times.until_ms);
-  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
-  for (; counts->size() < limit && range.Valid(); range.Next()) {
-    const std::optional<CountPlace> place = DecodeCountKey(range.key());
+  const auto range = impl_->Range(lower, upper, OnDamage::kFail);
+  for (; counts->size() < limit && range->Valid(); range->Next()) {
+    const std::optional<CountPlace> place = DecodeCountKey(range->key());
     if (!place.has_value()) return Undecodable("a counter");
-    absl::Status status = AddDay(place->start_ms, range.value(), level, times, limit, counts);
+    absl::Status status = AddDay(place->start_ms, range->value(), level, times, limit, counts);
     if (!status.ok()) return status;
   }
-  return range.status();
+  return range->status();
 }
 
 absl::Status RocksDbStore::CountMessages(uint16_t shard, TopicId topic, CountLevel level,
@@ -196,27 +197,27 @@ absl::Status RocksDbStore::CountMessages(uint16_t shard, TopicId topic, CountLev
   if (from_ms >= until_ms) return absl::OkStatus();
   const StoreKey lower = EncodeMessageKey(shard, MessageKey::FirstAt(from_ms));
   const StoreKey upper = EncodeMessageKey(shard, MessageKey::FirstAt(until_ms));
-  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAround);
-  for (; range.Valid(); range.Next()) {
-    const std::optional<MessageKey> key = DecodeMessageKey(range.key());
+  const auto range = impl_->Range(lower, upper, OnDamage::kGoAround);
+  for (; range->Valid(); range->Next()) {
+    const std::optional<MessageKey> key = DecodeMessageKey(range->key());
     if (!key.has_value()) return Undecodable("a message key");
     MessageHeader header;
-    if (!DecodeMessageHeader(range.value(), &header).ok() || header.topic != topic) continue;
+    if (!DecodeMessageHeader(range->value(), &header).ok() || header.topic != topic) continue;
     const uint64_t start_ms = BucketStart(level, key->due_ms);
     if (counts->empty() || counts->back().start_ms != start_ms) {
       if (counts->size() == limit) break;
       counts->push_back({start_ms, 0, 0});
     }
     ++counts->back().messages;
-    counts->back().bytes += range.value().size();
+    counts->back().bytes += range->value().size();
   }
-  return range.status();
+  return range->status();
 }
 
 absl::StatusOr<std::optional<std::string>> RocksDbStore::GetObject(ObjectKind kind, uint16_t shard,
                                                                    absl::string_view name) {
   const NameKey key = NameKey::OfObject(static_cast<uint8_t>(kind), shard, name);
-  return impl_->GetOne(key.family(), key.bytes());
+  return impl_->source()->Get(key.family(), key.bytes());
 }
 
 absl::Status RocksDbStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
@@ -225,16 +226,16 @@ absl::Status RocksDbStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::st
   const auto kind_number = static_cast<uint8_t>(kind);
   const NameKey begin = NameKey::OfObject(kind_number, shard, after).After();
   const NameKey end = NameKey::OfObject(kind_number, shard, "").EndOfPrefix();
-  RangeReader range(impl_->damage(), ColumnFamily::kObjects, begin.bytes(), end.bytes(),
-                    OnDamage::kFail);
-  for (; objects->size() < limit && range.Valid(); range.Next()) {
-    const std::optional<absl::string_view> name = DecodeObjectKey(range.key());
+  const auto range = impl_->source()->NewReader(ColumnFamily::kObjects, begin.bytes(), end.bytes(),
+                                                OnDamage::kFail);
+  for (; objects->size() < limit && range->Valid(); range->Next()) {
+    const std::optional<absl::string_view> name = DecodeObjectKey(range->key());
     if (!name.has_value()) return Undecodable("an object key");
-    objects->push_back({std::string(*name), std::string(range.value())});
+    objects->push_back({std::string(*name), std::string(range->value())});
   }
-  return range.status();
+  return range->status();
 }
 
-void RocksDbStore::DropExpired(uint64_t until_ms) { impl_->database()->DropExpired(until_ms); }
+void RocksDbStore::DropExpired(uint64_t until_ms) { impl_->kv()->DropExpired(until_ms); }
 
 }  // namespace duetime::storage

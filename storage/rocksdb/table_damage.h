@@ -114,13 +114,9 @@ class TableDamage {
   rocksdb::ColumnFamilyHandle* handle(ColumnFamily family) const {
     return handles_[static_cast<size_t>(family)];
   }
-  DamageReport report() const { return list_.report(); }
+  const DamageList& list() const { return list_; }
   // How many blocks were located so far, by any thread.
   uint64_t located() const { return located_.load(std::memory_order_relaxed); }
-  // The number of blocks of the family that were found, with all that found no place on the list.
-  uint64_t FoundIn(ColumnFamily family) const { return list_.CountOf(handle(family)->GetName()); }
-  // True if scans leave out a whole table of the family.
-  bool HidesTable(ColumnFamily family) const { return list_.TableOf(handle(family)->GetName()); }
 
  private:
   void Log(absl::string_view text) const;

@@ -37,6 +37,7 @@ using storage::ColumnFamily;
 using storage::CountDelta;
 using storage::FormatUpgrade;
 using storage::kFormatVersion;
+using storage::KvStore;
 using storage::MessageId;
 using storage::RocksDbDatabase;
 using storage::RocksDbStore;
@@ -53,27 +54,32 @@ rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.si
 
 // A pretended upgrade: counts each message once more, for a topic of its own. The counters show
 // which messages a crash made it repeat or skip, because a write adds to them.
-absl::Status CountAgain(RocksDbDatabase* database, rocksdb::WriteBatch* last) {
-  absl::StatusOr<std::string> place = database->ReadMeta(storage::UpgradeKey());
-  if (!place.ok()) return place.status();
-  for (;;) {
-    const std::unique_ptr<rocksdb::Iterator> messages(
-        database->db()->NewIterator({}, database->handle(ColumnFamily::kMessages)));
+absl::Status CountAgain(KvStore* store) {
+  const auto noted = store->source()->Get(ColumnFamily::kMeta, storage::UpgradeKey().bytes());
+  if (!noted.ok()) return noted.status();
+  std::string place = noted->value_or("");
+  while (place != storage::kLastKey) {
+    const auto messages = store->source()->NewReader(ColumnFamily::kMessages, place,
+                                                     storage::kLastKey, storage::OnDamage::kFail);
     storage::CountGroup counts;
-    messages->Seek(*place);
     for (uint64_t i = 0; i < kMessagesPerWrite && messages->Valid(); ++i, messages->Next()) {
-      const absl::string_view key(messages->key().data(), messages->key().size());
+      const absl::string_view key = messages->key();
       counts.Add(*storage::DecodeShard(key), kCountedAgain, storage::DecodeMessageKey(key)->due_ms,
                  {.messages = 1, .bytes = static_cast<int64_t>(messages->value().size())});
     }
-    *place = messages->Valid() ? messages->key().ToString() : "";
-    if (!database->BeginBatch(last).ok()) return absl::InternalError("begin");
-    database->AddCounts(&counts, last);
-    if (place->empty()) return absl::OkStatus();
-    last->Put(database->handle(ColumnFamily::kMeta), ToSlice(storage::UpgradeKey().bytes()), *place)
-        .PermitUncheckedError();
-    if (!database->Write(last, /*sync=*/false).ok()) return absl::InternalError("write");
+    const std::string next(messages->Valid() ? messages->key() : storage::kLastKey);
+    absl::Status status = store->Append(
+        [&](storage::KvBatch* batch) {
+          counts.ForEachChange([batch](const storage::StoreKey& key, absl::string_view change) {
+            batch->Merge(key.family(), key.bytes(), change);
+          });
+          batch->Put(ColumnFamily::kMeta, storage::UpgradeKey().bytes(), next);
+        },
+        storage::Durability::kBuffered);
+    if (!status.ok()) return status;
+    place = next;
   }
+  return absl::OkStatus();
 }
 
 constexpr FormatUpgrade kUpgrades[] = {CountAgain, CountAgain};

@@ -28,7 +28,6 @@ IN_A_CELL = "cell_simulation_test --gtest_filter=*CallsTest.*InACell"
 # ---- Files
 DATABASE = "storage/rocksdb/rocksdb_database.cc"
 START = "storage/rocksdb/start_check.cc"
-STORE = "storage/rocksdb/rocksdb_store.cc"
 CLAIMS = "server/scheduler/scheduler.cc"
 COMMITTER = "server/runtime/committer.cc"
 ENDS = "server/delivery/endings/message_ends.cc"
@@ -47,10 +46,10 @@ FAULTS = [
      "if (scope.empty()) return options.request_id;", "return options.request_id;", MESSAGES, "P1", 30),
     ("the low watermark stays, so each start reads more", CLAIMS,
      "if (mark_ms <= low_watermark_ms_) return;", "if (mark_ms >= low_watermark_ms_) return;", SCHEDULER, "P10", 30),
-    ("the last message of a read is left out", STORE,
-     "KeyAfter(EncodeMessageKey(shard, keys.back()))", "EncodeMessageKey(shard, keys.back())", CONTRACT, "P1", 60),
-    ("a fenced journal is asked to write again", STORE,
-     "if (impl_->database()->fenced()) return AppendOutcome::kFenced;", "", CONTRACT, "P7", 60),
+    ("the last message of a read is left out", "storage/rocksdb/rocksdb_source.cc",
+     r"std::string(keys.back().bytes()) + '\0'", "std::string(keys.back().bytes())", CONTRACT, "P1", 60),
+    ("a fenced journal is asked to write again", DATABASE,
+     'if (fenced()) return absl::FailedPreconditionError("the store is fenced");', "", CONTRACT, "P7", 60),
 
     # ---- Scenarios
     ("a clean stop keeps its claim", "server/shard/shard.cc", "scheduler_.GiveBackClaim();", "", SCENARIOS, "P3", 60),
@@ -93,8 +92,7 @@ FAULTS = [
      IN_A_CELL, "P1", 150),
 
     # ---- Power cuts, changed files, damaged blocks
-    ("no append is synced", STORE,
-     "impl_->Write(group, durability == Durability::kSynced, nullptr);", "impl_->Write(group, false, nullptr);",
+    ("no append is synced", DATABASE, "WriteOut(durability == Durability::kSynced);", "WriteOut(false);",
      "storage_power_loss_test", "P1", 120),
     ("the witness counts what is not synced", DATABASE,
      "record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);",

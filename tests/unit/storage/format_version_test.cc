@@ -83,13 +83,10 @@ RocksDbStoreOptions OptionsOf(const std::string& data_dir, Use use) {
 void MakeDirectory(const std::string& data_dir, uint32_t version, Use use) {
   auto database = RocksDbDatabase::Open(OptionsOf(data_dir, use));
   ASSERT_TRUE(database.ok()) << database.status();
-  rocksdb::WriteBatch batch;
-  ASSERT_TRUE((*database)->BeginBatch(&batch).ok());
-  batch
-      .Put((*database)->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
-           EncodeNumber(version))
-      .PermitUncheckedError();
-  ASSERT_TRUE((*database)->Write(&batch, /*sync=*/true).ok());
+  const auto put = [version](KvBatch* batch) {
+    batch->Put(ColumnFamily::kMeta, FormatVersionKey().bytes(), EncodeNumber(version));
+  };
+  ASSERT_TRUE((*database)->Append(put, Durability::kSynced).ok());
   ASSERT_TRUE((*database)->Close().ok());
   SetWitnessVersion(data_dir, version);
 }

@@ -208,13 +208,6 @@ TEST(KeyCodecTest, AFamilysKeysStayTogether) {
   EXPECT_LT(EncodeMessageKey(0xffff, {kMax64, {kMax64, kMax64}}), EncodeBacklogKey(0, {}, {}));
 }
 
-TEST(KeyCodecTest, TheNextKeyIsNext) {
-  const StoreKey key = EncodeMessageKey(1, MessageKey{5, MessageId{7, 0xff}});
-  EXPECT_LT(key, KeyAfter(key));
-  EXPECT_LT(KeyAfter(key), EncodeMessageKey(1, MessageKey{5, MessageId{7, 0x100}}));
-  EXPECT_EQ(KeyAfter(key).bytes(), std::string(key.bytes()) + '\0');
-}
-
 TEST(KeyCodecTest, ABacklogEndsAfterItsMessagesAndBeforeTheNextSubscription) {
   const MessageKey last{MessageId::kDueMax,
                         MessageId::Make(MessageId::kEpochMax, MessageId::kSequenceMax,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/rocksdb/find_trace.h"
+#include "storage/find_trace.h"
 
 #include "absl/status/status.h"
 
@@ -7,20 +7,21 @@
 
 namespace duetime::storage {
 
-absl::StatusOr<std::optional<Locator>> FindTrace(TableDamage* tables, uint16_t shard,
+absl::StatusOr<std::optional<Locator>> FindTrace(KvSource* source, uint16_t shard,
                                                  const MessageId& id, OnDamage on_damage) {
   const auto [begin, end] = TraceNeighbours(id);
   const StoreKey lower = EncodeLocatorKey(shard, begin);
   const StoreKey upper = EncodeLocatorKey(shard, end);
   const bool fails = on_damage == OnDamage::kFail;
-  RangeReader range(tables, lower, upper, on_damage);
-  for (; range.Valid(); range.Next()) {
-    const std::optional<MessageId> row = DecodeLocatorKey(range.key());
+  const auto range =
+      source->NewReader(ColumnFamily::kLocators, lower.bytes(), upper.bytes(), on_damage);
+  for (; range->Valid(); range->Next()) {
+    const std::optional<MessageId> row = DecodeLocatorKey(range->key());
     absl::StatusOr<std::optional<Locator>> found = absl::DataLossError("a key of traces");
-    if (row.has_value()) found = ReadTraceRow(*row, range.value(), id);
+    if (row.has_value()) found = ReadTraceRow(*row, range->value(), id);
     if (found.ok() ? found->has_value() : fails) return found;
   }
-  const absl::Status status = range.status();
+  const absl::Status status = range->status();
   if (status.ok() || (absl::IsDataLoss(status) && !fails)) return std::optional<Locator>();
   return status;
 }
