@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/value_codec.h"
 
+#include "absl/strings/str_cat.h"
+
 #include "storage/byte_order.h"
 
 namespace duetime::storage {
@@ -23,6 +25,10 @@ constexpr uint8_t kSpared = 2;
 constexpr size_t kReturnedClaimBytes = 24;
 
 }  // namespace
+
+absl::Status Undecodable(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the store holds ", what, " that cannot be decoded"));
+}
 
 std::string EncodeNumber(uint64_t value) {
   std::string bytes(sizeof(value), '\0');

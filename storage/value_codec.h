@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small values of the RocksDB store: numbers, claims, places, counters, backlog entries,
+// The small values of a store: numbers, claims, places, counters, backlog entries,
 // progress. Numbers are little-endian, but a place has the bytes of a key. FORMAT.md documents the
 // values. Decoders return nullopt for bytes that no encoder writes.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 #include "storage/log_place.h"
@@ -18,6 +19,9 @@
 #include "storage/types.h"
 
 namespace duetime::storage {
+
+// The error of a read that meets such bytes. `what`: "a claim".
+absl::Status Undecodable(absl::string_view what);
 
 std::string EncodeNumber(uint64_t value);
 std::optional<uint64_t> DecodeNumber(absl::string_view bytes);

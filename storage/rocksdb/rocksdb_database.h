@@ -50,8 +50,8 @@ class RocksDbDatabase final : public KvStore {
   const TableDamage::Handles& handles() const { return handles_; }
   // Grows by one with each opening. The log of a cell has epochs of its own.
   uint64_t epoch() const { return epoch_; }
-  // See RocksDbStore.
-  uint64_t first_sequence() const { return in_cell_ ? 1 : first_sequence_; }
+  // See RecordStore.
+  uint64_t first_sequence() const { return first_sequence_; }
   bool in_cell() const { return in_cell_; }
   // The place in the log when the database was opened.
   const LogPlace& log_place() const { return log_place_; }

@@ -6,18 +6,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "storage/damage.h"
-#include "storage/log_place.h"
-#include "storage/message_store.h"
+#include "storage/record_store.h"
 #include "storage/rocksdb/open_options.h"
 
 namespace duetime::storage {
+
+class RocksDbDatabase;
 
 // A snapshot of figures for the metrics.
 struct RocksDbStats {
@@ -38,18 +37,18 @@ struct RocksDbStats {
 
 // Keeps messages in one RocksDB database with one write-ahead log, and a witness file beside it.
 //
-// Guarantees, beyond those of MessageStore and Journal: (1) a synced append is on stable storage
-// when it returns; (2) a store that has lost acknowledged records does not open (see Open); (3)
-// after the first write error, in the foreground or in the background, the store accepts no append
-// until it is opened again; (4) a damaged block of a table concerns the records in it: other reads
-// and all appends go on, and a compaction that meets the block ends the compactions of its column
-// family only.
+// Guarantees, beyond those of RecordStore: (1) a synced append is on stable storage when it
+// returns; (2) a store that has lost acknowledged records does not open (see Open); (3) after the
+// first write error, in the foreground or in the background, the store accepts no append until it
+// is opened again; (4) a damaged block of a table concerns the records in it: other reads and all
+// appends go on, and a compaction that meets the block ends the compactions of its column family
+// only.
 //
-// Cost: an append copies each record once and sorts the group. The options' sizes bound the memory.
+// Memory: the options' sizes bound it.
 //
 // Thread safety: as MessageStore. WriteWitness, DiskFreeBytes and Stats may run on any thread.
 // REQUIRES: nothing else runs during Close.
-class RocksDbStore final : public JournaledStore {
+class RocksDbStore final : public RecordStore {
  public:
   // Opens the store in a data directory. Increments the epoch and syncs it.
   //
@@ -78,68 +77,9 @@ class RocksDbStore final : public JournaledStore {
   RocksDbStore(const RocksDbStore&) = delete;
   RocksDbStore& operator=(const RocksDbStore&) = delete;
 
-  // REQUIRES: the store belongs to a single server (Use::kAlone).
-  AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
-
-  // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced:
-  // after a power cut the store is at an earlier place. An error fences the store. REQUIRES: the
-  // store is used in a cell; one caller at a time.
-  absl::Status ApplyLogged(std::span<const RecordBatch> group, const LogPlace& place);
-  // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
-  // ApplyLogged.
-  LogPlace log_place() const;
-  // True if the store is that of a cell's member.
-  bool in_cell() const;
-  // Makes the store that of a cell's member, at `place`, from the next Open on. Synced. REQUIRES:
-  // not in_cell(); only Close follows.
-  absl::Status EnterCell(const LogPlace& place);
-  // LogPlace::offset of the last group that was applied. Any thread.
-  uint64_t applied_offset() const;
   // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. An error
   // fences the store. Any thread.
   absl::StatusOr<uint64_t> SyncApplied();
-
-  // In a cell, the last epoch of the log, and 1: no two leaders have the same epoch.
-  uint64_t epoch() const override;
-  uint64_t first_sequence() const override;
-  uint16_t shard_count() const override;
-  absl::Status Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
-                    const ScanLimit& limit, Page<MessageRef>* page) override;
-  absl::StatusOr<std::optional<std::string>> Get(uint16_t shard, const MessageKey& key) override;
-  absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
-                        std::vector<std::optional<std::string>>* values) override;
-  absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& from,
-                           const ScanLimit& limit, Page<BacklogRef>* page) override;
-  absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
-                                                         SubscriptionId subscription,
-                                                         const MessageKey& key) override;
-  absl::StatusOr<BacklogOwners> BacklogSubscriptions(uint16_t shard) override;
-  absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
-                                                         SubscriptionId subscription) override;
-  absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
-                                                       const MessageKey& key) override;
-  absl::Status ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
-                         const ScanLimit& limit, size_t scan_max,
-                         Page<MessageHeadRef>* page) override;
-  absl::StatusOr<std::optional<IndexEntry>> GetIndex(uint16_t shard, TopicId topic, IndexKind kind,
-                                                     absl::string_view name) override;
-  absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, const NameRange& names,
-                         size_t limit, std::vector<IndexRef>* entries) override;
-  absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
-  absl::Status ReadCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
-                          size_t limit, std::vector<BucketCount>* counts) override;
-  absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
-                          size_t limit, std::vector<BucketCount>* counts) override;
-  absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
-                                                       absl::string_view name) override;
-  absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,
-                           std::vector<ObjectRef>* objects) override;
-  void DropExpired(uint64_t until_ms) override;
-  absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
-  absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
-  DamageReport Damage() const override;
-  uint64_t BacklogDamage() const override;
-  bool BacklogHidden() const override;
 
   // Records in the witness how far the store is durable, if that has changed. Call about once a
   // second: the loss of a whole log file can hide only records that were synced after the last
@@ -168,18 +108,11 @@ class RocksDbStore final : public JournaledStore {
   RocksDbStats Stats() const;
 
  private:
-  class Impl;
-  explicit RocksDbStore(std::unique_ptr<Impl> impl);
+  // Takes ownership of `database`.
+  explicit RocksDbStore(RocksDbDatabase* database);
 
-  // The parts of ReadCounts and ScanCounts.
-  absl::Status ReadTopicCount(uint16_t shard, TopicId topic, std::vector<BucketCount>* counts);
-  absl::Status SumDays(uint16_t shard, TopicId topic, std::vector<BucketCount>* counts);
-  absl::Status ReadDayCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
-                             size_t limit, std::vector<BucketCount>* counts);
-  absl::Status CountMessages(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
-                             size_t limit, std::vector<BucketCount>* counts);
-
-  std::unique_ptr<Impl> impl_;
+  // The RecordStore owns it.
+  RocksDbDatabase* const database_;
 };
 
 }  // namespace duetime::storage

@@ -25,6 +25,8 @@ CASES = [
      source("server/daemon/main.cc", '#include "storage/rocksdb/x.h"')),
     ("layering", source("storage/x.h", '#include "storage/rocksdb/y.h"'),
      source("storage/repair/x.h", '#include "storage/rocksdb/y.h"')),
+    ("layering", source("server/shard/x.h", '#include "storage/kv_store.h"'),
+     source("server/daemon/x.h", '#include "storage/record_store.h"')),
     ("layering", source("storage/rocksdb/x.h", '#include "storage/repair/y.h"'),
      source("storage/rocksdb/x.h", '#include "storage/y.h"')),
     ("layering", source("storage/x.h", '#include "server/wheel/tick.h"'), source("storage/x.h", '#include "storage/y.h"')),

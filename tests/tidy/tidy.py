@@ -71,6 +71,8 @@ LIBRARIES = [
      ["storage/rocksdb/", "storage/repair/", "tests/crash/", "tests/bench/", "tests/unit/storage/"]),
     (r"storage/rocksdb/", "only the daemon and tests name the store on disk: use storage::MessageStore",
      ["storage/rocksdb/", "storage/repair/", "server/daemon/", "tests/"]),
+    (r"storage/(kv_store|record_store|record_writer)\.h", "rooms above the storage use storage::MessageStore",
+     ["storage/", "server/daemon/", "tests/"]),
     (r"storage/repair/", "only the daemon and tests name what reads whole data directories",
      ["storage/repair/", "server/daemon/", "tests/"]),
     (r"spdlog/", "a pure room does not log: return a Status or count it",
