@@ -85,12 +85,9 @@ uint64_t DamageList::CountOf(absl::string_view family) const {
 
 bool DamageList::TableOf(absl::string_view family) const {
   const base::MutexLock lock(&mutex_);
-  // Whole tables come last, because only a full list has them.
-  for (auto known = report_.blocks.rbegin(); known != report_.blocks.rend(); ++known) {
-    if (!known->whole_table) return false;
-    if (known->family == family) return true;
-  }
-  return false;
+  return std::any_of(
+      report_.blocks.begin(), report_.blocks.end(),
+      [family](const DamagedBlock& known) { return known.whole_table && known.family == family; });
 }
 
 bool DamageList::Stop(absl::string_view family) {
