@@ -415,18 +415,30 @@ bool RepairSource::InDamage(const StoreKey& key) const {
 void RepairNames::NoteMessage(const MessageId& id, const MessageRecord& record) {
   Note(record.header.topic);
   const uint32_t topic = Number(record.header.topic);
-  MessageId& newest = newest_[topic];
-  newest = std::max(newest, id);
+  Evidence& evidence = evidence_[topic];
+  evidence.newest = std::max(evidence.newest, id);
   const auto name = names_.find(topic);
   if (name == names_.end() || record.key.empty()) return;
-  if (SlotOfName(name->second, record.key) == id.slot()) proven_.insert(topic);
+  if (SlotOfName(name->second, record.key) != id.slot()) {
+    ++evidence.unfit;
+    return;
+  }
+  ++evidence.fit;
+  evidence.newest_fit = std::max(evidence.newest_fit, id);
 }
 
-bool RepairNames::Keeps(uint32_t topic, uint32_t other) const {
+RepairNames::Evidence RepairNames::EvidenceOf(uint32_t topic) const {
+  const auto evidence = evidence_.find(topic);
+  return evidence == evidence_.end() ? Evidence{} : evidence->second;
+}
+
+bool RepairNames::Precedes(uint32_t topic, uint32_t other) const {
   const auto rank = [this](uint32_t of) {
-    const auto newest = newest_.find(of);
-    return std::tuple(proven_.contains(of), newest == newest_.end() ? MessageId{} : newest->second,
-                      of);
+    const Evidence evidence = EvidenceOf(of);
+    const int majority = evidence.fit == evidence.unfit  ? 0
+                         : evidence.fit > evidence.unfit ? 1
+                                                         : -1;
+    return std::tuple(majority, evidence.newest_fit, evidence.newest, of);
   };
   return rank(topic) > rank(other);
 }
@@ -440,25 +452,30 @@ const std::string& RepairNames::Recover(uint32_t topic) {
 
 std::vector<RepairNames::Change> RepairNames::Complete() {
   std::vector<Change> changes;
-  // The topic that keeps each name.
-  std::map<std::string, uint32_t> keepers;
+  std::map<std::string, std::vector<uint32_t>> topics_of_name;
   for (const auto& [topic, name] : names_) {
     taken_.insert(name);
-    const auto [keeper, is_only] = keepers.emplace(name, topic);
-    if (!is_only && Keeps(topic, keeper->second)) keeper->second = topic;
+    topics_of_name[name].push_back(topic);
   }
-  for (const auto& [topic, name] : names_) {
-    const uint32_t keeper = keepers.at(name);
-    if (keeper == topic) continue;
-    const std::string both = absl::CHexEscape(name);
-    const std::string& recovered = Recover(topic);
-    changes.push_back(
-        {.topic = TopicId{topic},
-         .name = recovered,
-         .text = absl::StrCat("topics ", topic, " and ", keeper, " both have the name \"", both,
-                              "\", so one of the two names is old; topic ", keeper,
-                              " keeps it, topic ", topic, " is now ", recovered),
-         .loss = true});
+  for (const auto& [name, topics] : topics_of_name) {
+    if (topics.size() == 1) continue;
+    const uint32_t first = *std::max_element(
+        topics.begin(), topics.end(), [this](uint32_t a, uint32_t b) { return Precedes(b, a); });
+    const Evidence evidence = EvidenceOf(first);
+    const bool kept = evidence.fit >= evidence.unfit;
+    const std::string text = absl::CHexEscape(name);
+    for (const uint32_t topic : topics) {
+      if (kept && topic == first) continue;
+      const std::string& recovered = Recover(topic);
+      const std::string why =
+          kept ? absl::StrCat("topics ", topic, " and ", first, " both have the name \"", text,
+                              "\", so one of the two names is old; topic ", first,
+                              " keeps it, topic ", topic, " is now ", recovered)
+               : absl::StrCat("several topics have the name \"", text,
+                              "\", but the keys of most messages fit another name; topic ", topic,
+                              " is now ", recovered);
+      changes.push_back({.topic = TopicId{topic}, .name = recovered, .text = why, .loss = true});
+    }
   }
   for (const uint32_t topic : noted_) {
     if (topic == 0 || names_.contains(topic)) continue;

@@ -81,26 +81,43 @@ class RepairNames {
   // As Note, for the topic of a pending message. REQUIRES: all names are added.
   void NoteMessage(const MessageId& id, const MessageRecord& record);
 
-  // Gives names. Of two topics with one name, the one keeps it that has a message with a key in the
-  // slot of that key and the name; else the one with the newest message.
+  // Gives names. Of several topics with one name, at most one keeps it, by the majority of its
+  // messages with keys. Such a message lies in the slot of the key and the topic's name. One
+  // message is no proof: one of 16,384 lies by chance in the slot of any other name, and a loss can
+  // bring back ended messages of an earlier name.
+  //
+  // 1. A topic with a name that does not fit the majority gives the name up.
+  // 2. A topic with a name that fits the majority precedes one without messages with keys.
+  // 3. If the name fits in several topics, they had it one after the other. The last one has the
+  //    newest message that fits.
+  // 4. Else the topic with the newest message keeps the name.
   std::vector<Change> Complete();
 
   // The topic's number, and its name if it has one.
   std::string TextOf(TopicId topic) const;
 
  private:
+  // What a topic's pending messages say about its name.
+  struct Evidence {
+    // Of the messages with a key: those whose slot is that of the name, and the others.
+    uint64_t fit = 0;
+    uint64_t unfit = 0;
+    MessageId newest{};
+    MessageId newest_fit{};
+  };
+
   static uint32_t Number(TopicId topic) { return static_cast<uint32_t>(topic); }
-  bool Keeps(uint32_t topic, uint32_t other) const;
+  Evidence EvidenceOf(uint32_t topic) const;
+  // True if `topic` has more right to the name of both.
+  bool Precedes(uint32_t topic, uint32_t other) const;
   // Gives the topic a name that no other topic and no settings have.
   const std::string& Recover(uint32_t topic);
 
   std::map<uint32_t, std::string> names_;
   std::set<std::string, std::less<>> taken_;
   std::set<uint32_t> noted_;
-  // The newest pending message of each topic.
-  std::map<uint32_t, MessageId> newest_;
-  // Topics whose names are those of a message's slot.
-  std::set<uint32_t> proven_;
+  // Of each topic with a pending message.
+  std::map<uint32_t, Evidence> evidence_;
 };
 
 // Opens the readable part of a data directory, and changes nothing in it.

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -355,41 +357,52 @@ TEST_F(StorageRepairTest, TopicsWithoutPendingMessagesGetNames) {
                                              {TopicId{9}, "recovered-topic-3"}}));
 }
 
-// The last name of one of the two numbers is lost, and its name before is back.
+// The last name of one of the two numbers, or of both, is lost, and the name before is back.
 TEST_F(StorageRepairTest, OneOfTwoTopicsKeepsTheirName) {
   struct Case {
     std::string name;
-    // The topics of pending messages, in the order of their acceptance.
-    std::vector<uint32_t> topics = {};
-    // The topic whose message has a key, in the slot of the key in "a".
-    uint32_t keyed = 0;
+    // The topics of pending messages, in the order of their acceptance. 5+: the message has a key,
+    // and lies in the slot of the key in "a"; 5-: in another slot.
+    std::string messages;
+    // 0: neither.
     uint32_t keeps = 0;
   };
   const std::vector<Case> cases = {
-      {.name = "newer", .topics = {5, 8}, .keeps = 8},
-      {.name = "newer", .topics = {8, 5}, .keeps = 5},
-      {.name = "proven", .topics = {8, 5}, .keyed = 8, .keeps = 8},
-      {.name = "only one pending", .topics = {5}, .keeps = 5},
-      {.name = "none pending", .keeps = 8},
+      {.name = "newer", .messages = "5 8", .keeps = 8},
+      {.name = "newer", .messages = "8 5", .keeps = 5},
+      {.name = "a key fits", .messages = "8+ 5-", .keeps = 8},
+      {.name = "a key fits, the other topic has none", .messages = "8+ 5", .keeps = 8},
+      {.name = "only one pending", .messages = "5", .keeps = 5},
+      {.name = "none pending", .messages = "", .keeps = 8},
+      {.name = "one of many fits by chance", .messages = "8+ 8+ 5- 5- 5+", .keeps = 8},
+      {.name = "most fit, some ended messages are back",
+       .messages = "8- 8+ 8+ 5+ 5- 5-",
+       .keeps = 8},
+      {.name = "keys fit no more, and the other topic has none",
+       .messages = "8 5- 5- 5+",
+       .keeps = 8},
+      {.name = "the name's ended messages are back", .messages = "5+ 5+ 8+ 5-", .keeps = 8},
+      {.name = "both names are old", .messages = "8- 5- 5- 5+", .keeps = 0},
   };
   for (const Case& test : cases) {
-    SCOPED_TRACE(testing::Message() << test.name << ", " << test.keeps << " keeps");
+    SCOPED_TRACE(testing::Message() << test.name << ": " << test.messages);
     RecordBatch batch;
     for (const uint32_t topic : {5u, 8u}) {
       batch.push_back(Make(RecordType::kTopic, 0));
       batch.back().topic = TopicId{topic};
       batch.back().value = "a";
     }
-    for (const uint32_t topic : test.topics) {
+    for (const absl::string_view text : absl::StrSplit(test.messages, ' ', absl::SkipEmpty())) {
       const auto number = static_cast<uint32_t>(batch.size());
+      const TopicId topic{static_cast<uint32_t>(text[0] - '0')};
+      const bool fits = absl::EndsWith(text, "+");
       storage::MessageRecord message;
-      message.header = {.topic = TopicId{topic}, .deliver_ms = 1, .accept_ms = 1};
-      uint32_t slot = storage::SlotOfName("b", "key");
-      if (test.keyed != 0) message.key = "key";
-      if (test.keyed == topic) slot = storage::SlotOfName("a", "key");
+      message.header = {.topic = topic, .deliver_ms = 1, .accept_ms = 1};
+      if (text.size() > 1) message.key = "key";
       batch.push_back(Accept(number));
-      batch.back().topic = TopicId{topic};
-      batch.back().key = {1, storage::MessageId::Make(1, number, slot, 1)};
+      batch.back().topic = topic;
+      batch.back().key = {
+          1, storage::MessageId::Make(1, number, storage::SlotOfName(fits ? "a" : "b", "key"), 1)};
       batch.back().value = storage::EncodeMessageRecord(message);
     }
     MakeStore(batch);
@@ -399,7 +412,9 @@ TEST_F(StorageRepairTest, OneOfTwoTopicsKeepsTheirName) {
     EXPECT_EQ(store_->Topics().value(),
               (Names{{TopicId{5}, test.keeps == 5 ? "a" : "recovered-topic-5"},
                      {TopicId{8}, test.keeps == 8 ? "a" : "recovered-topic-8"}}));
-    EXPECT_THAT(printed_, HasSubstr(absl::StrCat("topic ", test.keeps, " keeps it, topic ")));
+    EXPECT_THAT(printed_, HasSubstr(test.keeps == 0
+                                        ? "fit another name; topic 5 is now recovered-topic-5"
+                                        : absl::StrCat("topic ", test.keeps, " keeps it, topic ")));
   }
 }
 
