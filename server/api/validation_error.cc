@@ -58,7 +58,7 @@ absl::Status KeyNotFoundError(absl::string_view topic, absl::string_view key) {
   return base::MakeError(absl::StatusCode::kNotFound,
                          absl::StrCat("there is no topic ", topic, ", so no such key"),
                          {.reason = "MESSAGE_NOT_FOUND",
-                          .field = "",
+                          .field = "key",
                           .metadata = {{"topic", std::string(topic)}, {"key", std::string(key)}},
                           .retry_after_ms = 0});
 }

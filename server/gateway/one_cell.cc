@@ -9,8 +9,8 @@
 
 #include "server/api/call_table.h"
 #include "server/api/unary.h"
+#include "server/api/validation_error.h"
 #include "server/base/check.h"
-#include "server/base/error.h"
 #include "server/gateway/ask.h"
 #include "server/gateway/gateway_context.h"
 #include "server/rpc/message_io.h"
@@ -87,13 +87,9 @@ absl::StatusOr<size_t> CellOfMessage(GatewayWorker& worker, Message* request) {
   if (!reflection->HasField(*request, &id)) return worker.NextCell();
   auto located = worker.map().Locate(reflection->GetString(*request, &id));
   if (!located.ok()) {
-    return base::MakeError(
-        absl::StatusCode::kInvalidArgument,
-        "message_id: through a gateway, an id begins with the name of a cell and a dot, as in "
-        "\"a.06c...\"",
-        {.reason = "INVALID_MESSAGE_ID",
-         .field = "message_id",
-         .metadata = {{"field", "message_id"}}});
+    return api::Invalid(
+        "INVALID_MESSAGE_ID", "message_id",
+        "through a gateway, an id begins with the name of a cell and a dot, as in \"a.06c...\"");
   }
   reflection->SetString(request, &id, std::move(located->text));
   return located->cell;

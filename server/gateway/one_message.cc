@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/base/error.h"
+#include "server/api/validation_error.h"
 
 namespace duetime::gateway {
 
@@ -14,10 +14,9 @@ absl::StatusOr<std::vector<v1::StartBulkRequest>> RequestsOfCells(
   if (id.empty()) return requests;
   const auto located = map.Locate(id);
   if (!located.ok()) {
-    return base::MakeError(
-        absl::StatusCode::kInvalidArgument,
-        "through a gateway, an id begins with the name of a cell and a dot, as in \"a.06c...\"",
-        {.reason = "INVALID_FILTER", .field = "filter.message_id", .metadata = {}});
+    return api::Invalid(
+        "INVALID_FILTER", "filter.message_id",
+        "through a gateway, an id begins with the name of a cell and a dot, as in \"a.06c...\"");
   }
   for (size_t cell = 0; cell < requests.size(); ++cell) {
     v1::BulkFilter& filter = *requests[cell].mutable_filter();

@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 
 #include "duetime/v1/messages.pb.h"
-#include "server/base/error.h"
+#include "server/api/validation_error.h"
 #include "server/gateway/ask.h"
 
 namespace duetime::gateway {
@@ -44,9 +44,7 @@ class MergedPage {
 
   Co<absl::Status> Get(Response* response) {
     if (!ReadToken()) {
-      co_return base::MakeError(
-          absl::StatusCode::kInvalidArgument, "the page token is not from this gateway's list",
-          {.reason = "INVALID_PAGE_TOKEN", .field = "page_token", .metadata = {}});
+      co_return api::Invalid("INVALID_PAGE_TOKEN", "page_token", "not from this gateway's list");
     }
     const absl::Status asked = co_await AskEach();
     if (!asked.ok()) co_return asked;

@@ -18,11 +18,6 @@
 namespace duetime::gateway {
 namespace {
 
-absl::Status InvalidSubscribe(absl::string_view text) {
-  return base::MakeError(absl::StatusCode::kInvalidArgument, text,
-                         {.reason = "INVALID_SUBSCRIBE", .field = "start", .metadata = {}});
-}
-
 // An error after which the stream to the cell is opened again.
 bool Passes(const absl::Status& status) {
   return status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status);
@@ -63,9 +58,13 @@ absl::Status SubscriberFan::HandleRequest(grpc::ByteBuffer* buffer) {
   v1::SubscribeRequest request;
   absl::Status status = api::ParseSettles(worker_->context().limits, buffer, &request);
   if (!status.ok()) return status;
-  if (start_.has_value() && request.has_start()) return InvalidSubscribe("a second start");
+  if (start_.has_value() && request.has_start()) {
+    return api::InvalidSubscribeError("start", "allowed in the first request only");
+  }
   if (!start_.has_value()) {
-    if (!request.has_start()) return InvalidSubscribe("the first request has no start");
+    if (!request.has_start()) {
+      return api::InvalidSubscribeError("start", "required in the first request");
+    }
     if (status = Start(request.start()); !status.ok()) return status;
     request.clear_start();
   }
@@ -84,8 +83,10 @@ absl::Status SubscriberFan::Start(const v1::SubscribeStart& start) {
   share_ = *start_;
   const auto cells = static_cast<int32_t>(worker_->map().size());
   if (start_->max_outstanding_messages() < cells) {
-    return InvalidSubscribe(absl::StrCat("max_outstanding_messages must be at least ", cells,
-                                         ", because each of the gateway's cells needs one"));
+    return api::Invalid(
+        "INVALID_SUBSCRIBE", "max_outstanding_messages",
+        absl::StrCat("at least ", cells, ", because each of the gateway's cells needs one"),
+        {{"min", absl::StrCat(cells)}});
   }
   share_.set_max_outstanding_bytes(std::max<int64_t>(start_->max_outstanding_bytes() / cells, 1));
   members_.resize(worker_->map().size());
@@ -288,7 +289,7 @@ void SubscriberFan::OnEnded() { members_.clear(); }
 void SubscriberFan::OnSweep(base::Now now) {
   if (!start_.has_value()) {
     if (now.mono_ms - opened_mono_ms_ >= kStartTimeoutMs) {
-      Fail(InvalidSubscribe("no start within 10 s"));
+      Fail(api::InvalidSubscribeError("start", "no request within 10 s"));
     }
     return;
   }

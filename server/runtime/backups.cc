@@ -138,7 +138,12 @@ absl::StatusOr<std::string> Backups::Read(absl::string_view name, absl::string_v
     return base::MakeError(
         absl::StatusCode::kInvalidArgument,
         absl::StrCat("offset ", offset, ": the file has ", file->bytes, " bytes"),
-        {.reason = "INVALID_OFFSET", .field = "offset", .metadata = {}, .retry_after_ms = 0});
+        {.reason = "INVALID_OFFSET",
+         .field = "offset",
+         .metadata = {{"field", "offset"},
+                      {"offset", absl::StrCat(offset)},
+                      {"bytes", absl::StrCat(file->bytes)}},
+         .retry_after_ms = 0});
   }
   // At a low rate a read is smaller, so that it takes about a second.
   const uint64_t rate = options_.backup_bytes_per_second;

@@ -243,6 +243,9 @@ TEST_F(BackupTest, ABackupEndsOnlyWithItsClient) {
   request.set_path(started.backup().files(0).path());
   v1::ReadBackupResponse part;
   ASSERT_TRUE(admin_->ReadBackup(&read, request, &part).ok());
+  grpc::ClientContext beyond;
+  request.set_offset(1 << 30);
+  EXPECT_EQ(InfoOf(admin_->ReadBackup(&beyond, request, &part)).reason, "INVALID_OFFSET");
   EXPECT_EQ(part.data().size(), 1u << 10);
   // A reader that goes away ends the backup of the tool, so that the next one can begin.
   grpc::ClientContext end;

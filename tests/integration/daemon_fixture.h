@@ -13,6 +13,7 @@
 #include "client/cpp/error.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "tests/support/error_metadata.h"
 #include "tests/support/paths.h"
 #include "tests/support/server_process.h"
 #include "tests/support/subscription.h"
@@ -25,9 +26,13 @@ inline Clock::time_point ToTime(const google::protobuf::Timestamp& time) {
   return absl::ToChronoTime(client::FromProto(time));
 }
 
-// The machine-readable error details of a status.
+// The machine-readable error details of a status. Checks the metadata.
 inline client::ErrorInfo InfoOf(const grpc::Status& status) {
-  return client::GetErrorInfo(client::ToAbslStatus(status));
+  client::ErrorInfo info = client::GetErrorInfo(client::ToAbslStatus(status));
+  const bool invalid =
+      status.error_code() == grpc::StatusCode::INVALID_ARGUMENT && !info.field_violations.empty();
+  ExpectPromisedMetadata(info.reason, info.metadata, invalid ? info.field_violations[0].field : "");
+  return info;
 }
 
 // Starts a daemon for each test, with one connection to it.

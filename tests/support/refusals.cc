@@ -19,6 +19,7 @@
 
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "tests/support/error_metadata.h"
 #include "tests/support/paths.h"
 
 namespace duetime::test {
@@ -174,6 +175,7 @@ Refusal RefusalOf(const v1::Failure& failure) {
 
 void Expect(const RequestCase& row, const std::string& field, const Refusal& refusal) {
   SCOPED_TRACE(refusal.message);
+  ExpectPromisedMetadata(refusal.reason, refusal.metadata, refusal.field);
   EXPECT_EQ(refusal.code, grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(refusal.reason, row.reason);
   EXPECT_EQ(refusal.field, field);

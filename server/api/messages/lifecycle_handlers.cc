@@ -151,7 +151,10 @@ Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarge
   }
   command.budget = worker.context().open_answers;
   Ask<protocol::GetReply, protocol::GetCommand> ask(&worker, shard, std::move(command));
-  co_return co_await ask;
+  auto found = co_await ask;
+  // The shard knows the topic by its number.
+  if (found.ok() || valid.key.empty()) co_return found;
+  co_return WithMetadata(found.status(), "topic", valid.topic);
 }
 
 // Sorts the items of a batch by shard. Answers the refused items, and those that need no shard.

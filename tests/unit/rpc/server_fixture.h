@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 
 #include "duetime/v1/admin.grpc.pb.h"
@@ -26,9 +24,9 @@
 #include "server/runtime/backups.h"
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
-#include "tests/support/proto_text.h"
 #include "tests/support/temp_directory.h"
 #include "tests/unit/rpc/gated_store.h"
+#include "tests/unit/rpc/requests_and_errors.h"
 
 namespace duetime::rpc {
 
@@ -40,64 +38,6 @@ inline std::unique_ptr<grpc::ClientContext> NewContext() {
   context->set_deadline(std::chrono::system_clock::now() + kTestDeadline);
   return context;
 }
-
-// The ErrorInfo of a status; empty if it has none.
-inline google::rpc::ErrorInfo InfoOf(const google::rpc::Status& status) {
-  google::rpc::ErrorInfo info;
-  if (status.details_size() > 0) status.details(0).UnpackTo(&info);
-  return info;
-}
-inline google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
-  google::rpc::Status parsed;
-  if (!parsed.ParseFromString(status.error_details())) return {};
-  return InfoOf(parsed);
-}
-
-// The reason in the ErrorInfo of a status.
-inline std::string ReasonOf(const grpc::Status& status) {
-  const std::string reason = InfoOf(status).reason();
-  return reason.empty() ? "no reason: " + status.error_message() : reason;
-}
-inline std::string ReasonOf(const v1::Failure& failure) { return failure.reason(); }
-
-inline bool HasRetryInfo(const grpc::Status& status) {
-  google::rpc::Status parsed;
-  parsed.ParseFromString(status.error_details());
-  for (const auto& detail : parsed.details()) {
-    if (detail.Is<google::rpc::RetryInfo>()) return true;
-  }
-  return false;
-}
-
-using Metadata = std::map<std::string, std::string>;
-
-// The metadata of a status' ErrorInfo.
-inline Metadata MetadataOf(const grpc::Status& status) {
-  const google::rpc::ErrorInfo info = InfoOf(status);
-  return {info.metadata().begin(), info.metadata().end()};
-}
-
-// Checks a refusal. Its metadata may have more entries.
-inline void ExpectRefused(const grpc::Status& status, grpc::StatusCode code,
-                          const std::string& reason, const Metadata& metadata) {
-  SCOPED_TRACE(reason);
-  EXPECT_EQ(status.error_code(), code) << status.error_message();
-  EXPECT_EQ(ReasonOf(status), reason);
-  const Metadata actual = MetadataOf(status);
-  for (const auto& [key, value] : metadata) {
-    EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
-  }
-}
-
-// A request, or its text format.
-template <typename Request>
-struct Asked {
-  Asked(const Request& request) : proto(request) {}
-  Asked(const std::string& text) : proto(ParseProto<Request>(text)) {}
-  Asked(const char* text) : proto(ParseProto<Request>(text)) {}
-
-  Request proto;
-};
 
 // The system's clock, which a test can advance and set back.
 class JumpingClock final : public base::Clock {
