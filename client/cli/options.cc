@@ -41,7 +41,7 @@ bool IsTimestamp(const FieldDescriptor* field) {
   return IsWellKnown(field, google::protobuf::Timestamp::descriptor());
 }
 
-// The words that an option for an enum accepts.
+// The words that an option for an enum, or for a row with words, accepts.
 std::vector<std::pair<std::string, int>> WordsOf(const Row& row, const FieldDescriptor* field) {
   if (!row.words.empty()) return row.words;
   std::vector<std::pair<std::string, int>> words;
@@ -127,7 +127,9 @@ absl::Status ReadWords(const Row& row, const Names& texts, const FieldDescriptor
   for (const std::string& text : texts) {
     for (const auto& [word, number] : WordsOf(row, field)) {
       if (word != text) continue;
-      if (field->is_repeated()) {
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+        reflection->SetBool(parent, field, number != 0);
+      } else if (field->is_repeated()) {
         reflection->AddEnumValue(parent, field, number);
       } else {
         reflection->SetEnumValue(parent, field, number);
@@ -159,6 +161,7 @@ absl::Status SetField(const Row& row, const Names& texts, const FieldDescriptor*
     case FieldDescriptor::CPPTYPE_ENUM:
       return ReadWords(row, texts, field, parent);
     case FieldDescriptor::CPPTYPE_BOOL:
+      if (!row.words.empty()) return ReadWords(row, texts, field, parent);
       reflection->SetBool(parent, field, true);
       return absl::OkStatus();
     case FieldDescriptor::CPPTYPE_STRING: {
@@ -193,7 +196,7 @@ Row::Type TypeOf(const Row& row, const FieldDescriptor* field) {
   if (IsDuration(field)) return Row::Type::kDuration;
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
-      return Row::Type::kFlag;
+      return row.words.empty() ? Row::Type::kFlag : Row::Type::kText;
     case FieldDescriptor::CPPTYPE_STRING:
     case FieldDescriptor::CPPTYPE_ENUM:
     case FieldDescriptor::CPPTYPE_MESSAGE:
@@ -278,7 +281,7 @@ OptionShape ShapeOf(const Command& command, const Row& row) {
   OptionShape shape{.type = TypeOf(row, field)};
   if (shape.type != Row::Type::kFlag) shape.value_name = TypeName(shape.type, field);
   const bool is_enum = field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
-  if (!is_enum) return shape;
+  if (!is_enum && row.words.empty()) return shape;
   for (const auto& pair : WordsOf(row, field)) shape.words.push_back(pair.first);
   return shape;
 }

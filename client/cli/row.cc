@@ -72,6 +72,7 @@ Trait Default(std::string text) { return Set(&Row::default_text, std::move(text)
 Trait Reset(std::string word) { return Set(&Row::reset_word, std::move(word)); }
 Trait Mask(std::string path) { return Set(&Row::mask, std::move(path)); }
 Trait OneOf(Words words) { return Set(&Row::words, std::move(words)); }
+Trait YesNo() { return OneOf({{"yes", 1}, {"no", 0}}); }
 Trait Range(double min, double max) { return Both(Set(&Row::min, min), Set(&Row::max, max)); }
 Trait Needs(Names options) { return Set(&Row::needs, std::move(options)); }
 Trait Excludes(Names options) { return Set(&Row::excludes, std::move(options)); }

@@ -18,7 +18,7 @@ namespace duetime::cli {
 
 using google::protobuf::Message;
 using Names = std::vector<std::string>;
-// The words of an enum on the command line, with its numbers.
+// The words of an enum or of a true or false field on the command line, with their numbers.
 using Words = std::vector<std::pair<std::string, int>>;
 
 struct Row;
@@ -84,6 +84,9 @@ Trait Default(std::string text);
 Trait Reset(std::string word);
 Trait Mask(std::string path);
 Trait OneOf(Words words);
+// The option of a true or false field takes "yes" or "no", so that an update can set and clear the
+// setting. Without YesNo, the option is a flag, which only sets the field.
+Trait YesNo();
 Trait Range(double min, double max = std::numeric_limits<double>::max());
 Trait Needs(Names options);
 Trait Excludes(Names options);

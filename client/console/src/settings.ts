@@ -10,10 +10,11 @@ export interface SettingField {
   path: string;
   option: string;
   label: string;
-  kind: "count" | "real" | "span" | "text" | "choice";
+  kind: "count" | "real" | "span" | "text" | "choice" | "flag";
   hint?: string;
   // The word of the command line for an empty field.
   reset: string;
+  // Of a choice or a flag: the value in JSON as text, the text for people, and the word of the command line.
   choices?: [value: string, text: string, word: string][];
 }
 
@@ -29,6 +30,12 @@ type Tree = { [name: string]: Tree | string | number | boolean | undefined };
 const one = (path: string, option: string, label: string, kind: SettingField["kind"], reset: string, hint?: string): SettingGroup => ({
   mask: path,
   fields: [{ path, option, label, kind, reset, hint }],
+});
+
+// A setting that is true or false.
+export const flag = (path: string, option: string, label: string, hint?: string): SettingGroup => ({
+  mask: path,
+  fields: [{ path, option, label, kind: "flag", reset: "no", hint, choices: [["false", "no", "no"], ["true", "yes", "yes"]] }],
 });
 
 export const topicSettings: SettingGroup[] = [
@@ -82,9 +89,9 @@ export function textsOf(groups: SettingGroup[], settings: object): Texts {
   const texts: Texts = {};
   for (const field of groups.flatMap((group) => group.fields)) {
     const value = valueAt(settings, field.path);
-    if (field.kind === "choice") {
-      const known = field.choices?.find(([name]) => name === value);
-      texts[field.path] = known?.[0] ?? field.choices?.[0]?.[0] ?? "";
+    if (field.choices !== undefined) {
+      const known = field.choices.find(([name]) => name === String(value));
+      texts[field.path] = known?.[0] ?? field.choices[0]?.[0] ?? "";
     } else if (field.kind === "span") {
       texts[field.path] = value === undefined ? "" : spanOption(durationMs(String(value)));
     } else {
@@ -94,6 +101,22 @@ export function textsOf(groups: SettingGroup[], settings: object): Texts {
     }
   }
   return texts;
+}
+
+// The labels and values for people. A value is "" if it is the default. Fields without a meaning are left out.
+export function factsOf(groups: SettingGroup[], texts: Texts): [label: string, value: string][] {
+  return groups
+    .flatMap((group) => (isOff(group, texts) ? group.fields.slice(0, 1) : group.fields))
+    .map((field) => [field.label, choiceText(field, texts[field.path] ?? "")]);
+}
+
+// True if the first field of several is empty, so that the others have no meaning.
+function isOff({ fields }: SettingGroup, texts: Texts): boolean {
+  return fields.length > 1 && texts[fields[0]?.path ?? ""] === "";
+}
+
+function choiceText(field: SettingField, text: string): string {
+  return field.choices?.find(([value]) => value === text)?.[1] ?? text;
 }
 
 // Why a text is no value of the field; null if it is one.
@@ -121,14 +144,15 @@ export function changeOf(groups: SettingGroup[], before: Texts, after: Texts): S
   const settings: Tree = {};
   const change: SettingsChange = { settings, mask: "", options: [], changes: [] };
   const masks: string[] = [];
-  for (const { mask, fields } of groups) {
+  for (const group of groups) {
+    const { mask, fields } = group;
     const changed = fields.filter((field) => before[field.path] !== after[field.path]);
     if (changed.length === 0) continue;
     masks.push(`settings.${mask}`.replace(/_([a-z])/g, (_all, letter: string) => letter.toUpperCase()));
     for (const field of changed) {
       change.changes.push({ label: field.label, from: shownText(field, before), to: shownText(field, after) });
     }
-    const off = fields.length > 1 && after[fields[0]?.path ?? ""] === "";
+    const off = isOff(group, after);
     for (const [index, field] of fields.entries()) {
       const text = after[field.path] ?? "";
       change.refusal ??= refusalOf(field, text) ?? undefined;
@@ -145,22 +169,22 @@ export function changeOf(groups: SettingGroup[], before: Texts, after: Texts): S
 }
 
 function shownText(field: SettingField, texts: Texts): string {
-  const text = texts[field.path] ?? "";
-  return (field.choices?.find(([value]) => value === text)?.[1] ?? text) || "default";
+  return choiceText(field, texts[field.path] ?? "") || "default";
 }
 
 function wordOf(field: SettingField, text: string): string {
   if (text === "") return field.reset;
-  if (field.kind === "choice") return field.choices?.find(([value]) => value === text)?.[2] ?? "";
+  if (field.choices !== undefined) return field.choices.find(([value]) => value === text)?.[2] ?? "";
   return field.kind === "span" ? spanOption(parseSpan(text) ?? 0) : text;
 }
 
-function jsonOf(field: SettingField, text: string): string | number {
+function jsonOf(field: SettingField, text: string): string | number | boolean {
+  if (field.kind === "flag") return text === "true";
   if (field.kind === "span") return spanJson(parseSpan(text) ?? 0);
   return field.kind === "real" || field.path === "retry.max_attempts" ? Number(text) : text;
 }
 
-function setAt(settings: Tree, path: string, value: string | number): void {
+function setAt(settings: Tree, path: string, value: string | number | boolean): void {
   const names = path.split(".");
   const last = names.pop() ?? "";
   let tree = settings;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dialog that edits the settings of a topic or a subscription.
+// The facts of a topic's or a subscription's settings, and the dialog that edits the settings.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ChangeDialog } from "./change";
-import { changeOf, refusalOf, textsOf, type SettingGroup, type SettingsChange } from "./settings";
+import { changeOf, factsOf, refusalOf, textsOf, type SettingGroup, type SettingsChange } from "./settings";
 import { Choice, Shown, TextField } from "./ui";
+
+export function settingFacts(groups: SettingGroup[], settings: object): [string, JSX.Element][] {
+  return factsOf(groups, textsOf(groups, settings))
+    .map(([label, value]) => [label, value === "" ? <span class="quiet">default</span> : <Shown text={value} />]);
+}
 
 export function SettingsDialog({ title, note, groups, settings, commandOf, update, onClose }: {
   title: string; note: ComponentChildren; groups: SettingGroup[]; settings: object;
@@ -22,9 +27,9 @@ export function SettingsDialog({ title, note, groups, settings, commandOf, updat
     <>
       {note}
       <div class="form">
-        {groups.flatMap((group) => group.fields).map((field) => (field.kind === "choice"
+        {groups.flatMap((group) => group.fields).map((field) => (field.choices !== undefined
           ? <Choice key={field.path} label={field.label} value={texts[field.path] ?? ""} onChange={set(field.path)} hint={field.hint}
-              options={(field.choices ?? []).map(([value, text]) => [value, text])} />
+              options={field.choices.map(([value, text]) => [value, text])} />
           : <TextField key={field.path} label={field.label} value={texts[field.path] ?? ""} onInput={set(field.path)} hint={field.hint}
               invalid={refusalOf(field, texts[field.path] ?? "") !== null} />))}
       </div>

@@ -8,7 +8,7 @@ import { bucketFor } from "../src/bucket";
 import { commandLine, quote } from "../src/command";
 import { parseLabels } from "../src/filter";
 import { histogramOf, parseMetrics, quantileOf, sumOf } from "../src/metrics";
-import { changeOf, subscriptionSettings, textsOf, topicSettings } from "../src/settings";
+import { changeOf, factsOf, flag, subscriptionSettings, textsOf, topicSettings } from "../src/settings";
 import { countText, hexText, prettyJson, utf8Of, visibleText } from "../src/text";
 import { durationMs, parseSpan, spanJson, spanOption, spanText } from "../src/time";
 import type { Test } from "./harness";
@@ -76,6 +76,27 @@ export function unitTests(): Test[] {
       const before = textsOf(topicSettings, { rate: { messages_per_second: "10", burst: "3" } });
       const change = changeOf(topicSettings, before, { ...before, "rate.messages_per_second": "" });
       assert.deepEqual([change.mask, change.settings, change.options], ["settings.rate", {}, [["--rate", "none"]]]);
+    }],
+    ["a setting that is true or false is one row, which can be set and cleared", () => {
+      const row = [flag("quiet", "--quiet", "Quiet")];
+      const off = textsOf(row, {});
+      const on = textsOf(row, { quiet: true });
+      assert.deepEqual([off, on, textsOf(row, { quiet: false })], [{ quiet: "false" }, { quiet: "true" }, off]);
+      const set = changeOf(row, off, on);
+      assert.deepEqual([set.mask, set.settings, set.options], ["settings.quiet", { quiet: true }, [["--quiet", "yes"]]]);
+      assert.deepEqual(set.changes, [{ label: "Quiet", from: "no", to: "yes" }]);
+      const clear = changeOf(row, on, off);
+      assert.deepEqual([clear.mask, clear.settings, clear.options], ["settings.quiet", { quiet: false }, [["--quiet", "no"]]]);
+      assert.deepEqual(factsOf(row, on), [["Quiet", "yes"]]);
+    }],
+    ["a group that is off hides its other fields, and no field of another group", () => {
+      const shown = (settings: object): string[] => factsOf([...topicSettings, flag("quiet", "--quiet", "Quiet")], textsOf(topicSettings, settings))
+        .map(([label]) => label);
+      const off = shown({});
+      for (const label of ["Beyond that", "Later by at most", "At once after a quiet time"]) assert.ok(!off.includes(label), label);
+      for (const label of ["Due in one minute at most", "Deliveries per second", "Dead-letter topic", "Quiet"]) assert.ok(off.includes(label), label);
+      const on = shown({ minute_limit: { messages: "5", policy: "POLICY_SPREAD" } });
+      for (const label of ["Beyond that", "Later by at most"]) assert.ok(on.includes(label), label);
     }],
     table("settings that are refused", (after: Record<string, string>) => {
       const before = textsOf(subscriptionSettings, {});

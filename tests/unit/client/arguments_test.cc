@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The request for each command line, and the command lines that are refused.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -9,7 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
+
 #include "client/cli/commands/commands.h"
+#include "client/cli/options.h"
+#include "client/cli/show.h"
 #include "client/cpp/convert.h"
 #include "tests/support/proto_text.h"
 #include "tests/unit/client/command_line.h"
@@ -243,6 +248,69 @@ TEST(ArgumentsTest, Topics) {
        "update_mask { paths: 'settings.rate' }"},
       {"topic rate t none", "topic { name: 't' } update_mask { paths: 'settings.rate' }"},
   });
+}
+
+// A row as a new setting would have: set, cleared and shown without other code.
+TEST(ArgumentsTest, ASettingThatIsTrueOrFalseIsOneRow) {
+  const Rows settings = {
+      Row("name", "TOPIC", "", {Required(), Key()}),
+      Row("settings.paused", "--quiet", "", {YesNo(), Line("quiet", "no")})};
+  const Command command = {.words = "topic try",
+                           .help = "",
+                           .note = "",
+                           .examples = {},
+                           .rows = OptionsBelow("topic", settings),
+                           .action = {.request = &v1::UpdateTopicRequest::default_instance()}};
+  struct Case {
+    std::string line;
+    // Empty: refused.
+    std::string request;
+    std::string mask = {};
+  };
+  const std::vector<Case> cases = {
+      {"t --quiet yes", "topic { name: 't' settings { paused: true } }", "topic.settings.paused"},
+      {"t --quiet no", "topic { name: 't' settings { paused: false } }", "topic.settings.paused"},
+      {"t", "topic { name: 't' }"},
+      {"t --quiet", ""},
+      {"t --quiet maybe", ""},
+  };
+  for (const Case& c : cases) {
+    CLI::App app;
+    Options options(command, &app, /*environment=*/false);
+    Names words = SplitWords(c.line);
+    std::reverse(words.begin(), words.end());
+    Input input;
+    input.request.reset(command.action.request->New());
+    bool read = true;
+    try {
+      app.parse(words);
+      read = options.Read(LocalZone{}, &input).ok();
+    } catch (const CLI::ParseError&) {
+      read = false;
+    }
+    EXPECT_EQ(read, !c.request.empty()) << c.line;
+    if (!read) continue;
+    EXPECT_TRUE(IsProto(*input.request, c.request)) << c.line;
+    EXPECT_EQ(absl::StrJoin(input.given.paths(), ","), c.mask) << c.line;
+  }
+  EXPECT_EQ(ShapeOf(command, command.rows[1]).words, (Names{"yes", "no"}));
+  v1::Topic topic;
+  EXPECT_EQ(LinesText(settings, topic, absl::UTCTimeZone()), "quiet         no\n");
+  topic.mutable_settings()->set_paused(true);
+  EXPECT_EQ(LinesText(settings, topic, absl::UTCTimeZone()), "quiet         yes\n");
+}
+
+// A flag could set the field of an update, and never clear it.
+TEST(ArgumentsTest, NoSettingIsAFlag) {
+  int settings = 0;
+  for (const Command& command : AllCommands()) {
+    for (const Row& row : command.rows) {
+      if (row.option.empty() || row.path.find("settings.") == std::string::npos) continue;
+      ++settings;
+      EXPECT_NE(ShapeOf(command, row).type, Row::Type::kFlag) << command.words << row.option;
+    }
+  }
+  EXPECT_GE(settings, 40);
 }
 
 TEST(ArgumentsTest, Subscriptions) {

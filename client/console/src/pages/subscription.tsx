@@ -10,8 +10,8 @@ import { ChangeDialog } from "../change";
 import { commandLine } from "../command";
 import { useLoaded } from "../poll";
 import { href } from "../route";
-import { subscriptionSettings, textsOf } from "../settings";
-import { SettingsDialog } from "../settings_form";
+import { subscriptionSettings } from "../settings";
+import { settingFacts, SettingsDialog } from "../settings_form";
 import { countText } from "../text";
 import { Count, Facts, Problem, Shown, Tile, TopicLink, Waiting, When } from "../ui";
 import { SubscriptionState } from "./topic";
@@ -28,7 +28,6 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
   };
   const paused = subscription?.settings.paused === true;
   const counts = subscription?.counts;
-  const texts = textsOf(subscriptionSettings, subscription?.settings ?? {});
   const update = (settings: object, mask: string) => call("Admin/UpdateSubscription", { subscription: { topic, name, settings }, update_mask: mask });
   return (
     <>
@@ -63,9 +62,7 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
             <Facts facts={[
               ["Oldest waiting message was due", <When time={counts?.oldest_due_time} />],
               ["Created", <When time={subscription.create_time} />],
-              ...subscriptionSettings.flatMap((group) => group.fields).map((field): [string, JSX.Element] => [field.label,
-                texts[field.path] === "" ? <span class="quiet">default</span>
-                  : <Shown text={field.choices?.find(([one]) => one === texts[field.path])?.[1] ?? texts[field.path] ?? ""} />]),
+              ...settingFacts(subscriptionSettings, subscription.settings),
             ]} />
           </section>
         </>

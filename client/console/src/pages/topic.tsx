@@ -11,8 +11,8 @@ import { commandLine } from "../command";
 import { ForecastPanel } from "../forecast";
 import { forEachFew, useLoaded } from "../poll";
 import { href } from "../route";
-import { textsOf, topicSettings } from "../settings";
-import { SettingsDialog } from "../settings_form";
+import { topicSettings } from "../settings";
+import { settingFacts, SettingsDialog } from "../settings_form";
 import { bytesText, countText } from "../text";
 import type { Subscription, Topic } from "../types";
 import {
@@ -96,11 +96,7 @@ function PauseTopic({ topic, onClose }: { topic: Topic; onClose: (changed: boole
 }
 
 function SettingFacts({ topic }: { topic: Topic }): JSX.Element {
-  const texts = textsOf(topicSettings, topic.settings);
-  const fields = topicSettings.flatMap((group) => group.fields)
-    .filter((field) => field.kind !== "choice" || texts["minute_limit.messages"] !== "");
-  return <Facts facts={fields.map((field) => [field.label,
-    texts[field.path] === "" ? <span class="quiet">default</span> : <Shown text={field.choices?.find(([one]) => one === texts[field.path])?.[1] ?? texts[field.path] ?? ""} />])} />;
+  return <Facts facts={settingFacts(topicSettings, topic.settings)} />;
 }
 
 const pageSize = 50;
