@@ -27,6 +27,7 @@ void DueTurns::Take(size_t count, std::vector<Wheel::Expired>* out) {
   count = std::min(count, size_);
   size_ -= count;
   while (count > 0) {
+    DT_CHECK(!turns_.empty());
     List& list = turns_.front();
     count -= pool_.Consume(
         &list, std::min(count, kTurn),

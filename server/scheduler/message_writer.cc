@@ -17,6 +17,7 @@ using storage::TopicId;
 
 void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record,
                         std::optional<size_t> replaces) {
+  DT_CHECK(!record.empty());
   if (replaces.has_value()) {
     const Record& earlier = writes_->open_records()[*replaces];
     DT_CHECK(earlier.type == RecordType::kAccept);
@@ -149,6 +150,7 @@ void MessageWriter::CountMinutes(TopicId topic, bool on) {
 }
 
 void MessageWriter::BeginMinutes(TopicId topic) {
+  DT_CHECK_EQ(writes_->batches_in_flight(), 0u);
   minutes_.Begin(topic);
   beginning_.erase(topic);
   // The store does not have the open batch yet.
@@ -202,6 +204,7 @@ bool MessageWriter::Recount() {
   std::vector<PendingRecount::Counted> counted;
   read_status_ = recount_.Step(&counted);
   for (const auto& [topic, messages] : counted) {
+    DT_CHECK(pending_.contains(topic));
     // Decisions since the beginning are in both counts.
     const int64_t before = messages - std::exchange(pending_[topic], messages);
     if (protocol::TopicQuota* const quota = QuotaOf(topic)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "server/base/check.h"
 #include "storage/time_units.h"
 
 namespace duetime::scheduler {
@@ -26,18 +27,21 @@ void MinuteCounts::End(TopicId topic) {
 }
 
 void MinuteCounts::Add(TopicId topic, uint64_t minute_ms, int64_t messages) {
+  DT_CHECK_EQ(minute_ms % kMinuteMs, 0u);
   if (!Has(topic)) return;
   auto it = minutes_.find({topic, minute_ms});
   if (it == minutes_.end()) {
     Forget();
     if (!Load(topic, minute_ms, 1).ok()) return;
     it = minutes_.find({topic, minute_ms});
+    DT_CHECK(it != minutes_.end());
   }
   it->second.messages += messages;
   it->second.batch = writes_->open_sequence();
 }
 
 absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
+  DT_CHECK_EQ(minute_ms % kMinuteMs, 0u);
   if (!Has(topic)) {
     std::vector<BucketCount> counts;
     absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute,
@@ -50,6 +54,7 @@ absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
     Forget();
     if (absl::Status status = Load(topic, minute_ms, 1); !status.ok()) return status;
     it = minutes_.find({topic, minute_ms});
+    DT_CHECK(it != minutes_.end());
   }
   return it->second.messages;
 }
@@ -57,6 +62,7 @@ absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
 absl::StatusOr<std::optional<uint64_t>> MinuteCounts::FirstBelow(TopicId topic, int64_t max,
                                                                  uint64_t from_ms,
                                                                  uint64_t until_ms) {
+  DT_CHECK_EQ(from_ms % kMinuteMs, 0u);
   if (!Has(topic)) {
     for (uint64_t at_ms = from_ms; at_ms < until_ms; at_ms += kMinuteMs) {
       const absl::StatusOr<int64_t> messages = At(topic, at_ms);
@@ -73,6 +79,7 @@ absl::StatusOr<std::optional<uint64_t>> MinuteCounts::FirstBelow(TopicId topic, 
       absl::Status status = Load(topic, at_ms, std::min(left, kPageMinutes));
       if (!status.ok()) return status;
       it = minutes_.find({topic, at_ms});
+      DT_CHECK(it != minutes_.end());
     }
     if (it->second.messages < max) return std::optional(at_ms);
   }
@@ -80,6 +87,7 @@ absl::StatusOr<std::optional<uint64_t>> MinuteCounts::FirstBelow(TopicId topic, 
 }
 
 absl::Status MinuteCounts::Load(TopicId topic, uint64_t minute_ms, size_t count) {
+  DT_CHECK_GT(count, 0u);
   const uint64_t until_ms = minute_ms + count * kMinuteMs;
   std::vector<BucketCount> counts;
   absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute,
@@ -99,6 +107,7 @@ absl::Status MinuteCounts::Load(TopicId topic, uint64_t minute_ms, size_t count)
 void MinuteCounts::Forget() {
   if (minutes_.size() < std::max(forget_at_, kMinutesMax)) return;
   const uint64_t open = writes_->open_sequence();
+  DT_CHECK_GT(open, writes_->batches_in_flight());
   const uint64_t first_in_flight = open - writes_->batches_in_flight();
   for (auto it = minutes_.begin(); it != minutes_.end();) {
     it = it->second.batch < first_in_flight ? minutes_.erase(it) : std::next(it);

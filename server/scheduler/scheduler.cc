@@ -56,6 +56,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* sto
 }
 
 absl::Status Scheduler::Recover(base::Now now) {
+  DT_CHECK_EQ(claim_decided_ms_, 0u);
+  DT_CHECK_EQ(timers(), 0u);
   const auto marks = store_->Marks(options_.shard);
   if (!marks.ok()) return marks.status();
   epoch_ = store_->epoch();
@@ -95,6 +97,7 @@ void Scheduler::FollowClock(base::Now now) {
 }
 
 void Scheduler::BeginAgain(base::Now now) {
+  DT_CHECK(wheel_->position() > now.wall_ms || low_watermark_ms_ > now.wall_ms);
   ++restarts_;
   // What was fired is fired again at its time, by the corrected clock. The sink keeps it once.
   repeat_until_ms_ = std::max({repeat_until_ms_, wheel_->position(), low_watermark_ms_});
@@ -115,6 +118,8 @@ void Scheduler::BeginAgain(base::Now now) {
   load_from_ms_ = std::min(load_from_ms_, low_watermark_ms_);
   load_partial_ = true;
   wheel_.emplace(low_watermark_ms_ - std::min<uint64_t>(low_watermark_ms_, 1), options_.slabs);
+  DT_CHECK_LE(low_watermark_ms_, now.wall_ms);
+  DT_CHECK_EQ(timers(), 0u);
 }
 
 uint64_t Scheduler::PlaceOf(base::Now now, uint64_t deliver_ms) const {
@@ -147,12 +152,15 @@ uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spre
 void Scheduler::Put(base::Now now, const MessageRef& message, std::string record,
                     std::optional<size_t> replaces) {
   const MessageId& id = message.key.id;
+  // Recovery, which starts at the low watermark, would not find it (P1).
+  DT_CHECK_GE(message.key.due_ms, low_watermark_ms_);
   if (message.key.due_ms <= uncertain_.until_ms && id.epoch() <= uncertain_.epoch &&
       moved_here_.size() < kMovedHereMax) {
     moved_here_.insert(id);
   }
   // The message will never be at the place of the record that is replaced.
   if (replaces.has_value()) {
+    DT_CHECK_LT(*replaces, writes_->open_records().size());
     low_watermark_.Release(writes_->open_records()[*replaces].key.due_ms);
   }
   // The low watermark must not pass a commit in flight: recovery would not find the message.
@@ -204,6 +212,7 @@ bool Scheduler::IsStale(const MessageKey& key) {
   const auto it = moved_.find(key.id);
   if (it == moved_.end()) return false;
   Moved& moved = it->second;
+  DT_CHECK(moved.to.key.id == key.id);
   const bool stale = moved.to.key.due_ms != key.due_ms;
   if (!stale) {
     // The message is fired, so its other timers are stale from now on.
@@ -304,6 +313,7 @@ void Scheduler::Claim(base::Now now) {
   // Never below an earlier claim, which covers the records of earlier deliveries.
   const uint64_t mark_ms =
       std::max(now.wall_ms + options_.limits.claim_ahead_ms, recovered_claim_ms_);
+  DT_CHECK_GT(mark_ms, claim_decided_ms_);
   AddClaimRecord(mark_ms, std::nullopt, Durability::kSynced);
   claim_decided_ms_ = mark_ms;
   ++counters_.claims;
@@ -324,6 +334,7 @@ void Scheduler::AddClaimRecord(uint64_t mark_ms,
 }
 
 absl::Status Scheduler::Step(base::Now now, size_t budget, DueSink* sink, bool* more) {
+  DT_CHECK_GT(budget, 0u);
   if (absl::Status status = Load(now, more); !status.ok()) return status;
   // After a small step back time stands still (FollowClock).
   if (wheel_->position() > now.wall_ms) return absl::OkStatus();
@@ -392,6 +403,8 @@ void Scheduler::AdvanceLowWatermark() {
   const uint64_t mark_ms = low_watermark_.LowestPinned(
       turns_.LowestDue(std::min(wheel_->now() + 1, horizon_.until().due_ms)));
   if (mark_ms <= low_watermark_ms_) return;
+  // What the loader has not read yet is pending.
+  DT_CHECK_LE(mark_ms, horizon_.until().due_ms);
   low_watermark_ms_ = mark_ms;
   AddLowWatermarkRecord();
 }
@@ -428,6 +441,7 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   }  // else: the claim's commit will wake us
   const uint64_t next_ms = wheel_->NextDue();
   if (next_ms == wheel::kNever) return wake_ms;
+  DT_CHECK_LE(claim_ms_, claim_decided_ms_);
   if (claim_decided_ms_ < next_ms) {
     // The shard must wake up early enough to claim the message first.
     const uint64_t claim_at_ms =
