@@ -153,6 +153,8 @@ void Catalog::CheckInvariants() const {
 void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
   const TopicId topic = entry->topic->id;
   const Change change = changes_.End(topic);
+  // Every shard has answered.
+  DT_CHECK_EQ(change.open, 0u);
   Reply reply{.tag = change.tag, .status = status};
   if (status.ok() && !change.deletes_topic) {
     reply.topic = entry->topic;

@@ -143,6 +143,8 @@ void CatalogState::Replace(TopicEntry* entry, Topic topic) {
   if (Listened(after)) ++listened_;
   if (Counts(*before)) --counted_;
   if (Counts(after)) ++counted_;
+  DT_CHECK_LE(listened_, by_id_.size());
+  DT_CHECK_LE(counted_, by_id_.size());
   // A link of a deleted topic reserves nothing.
   const TopicId old_link = before->deleted ? TopicId{} : before->dead_letters;
   const TopicId new_link = after.deleted ? TopicId{} : after.dead_letters;
@@ -202,6 +204,7 @@ void CatalogState::RemoveLink(TopicId to) {
   links_.erase(found);
   if (!IsDeleted(to)) return;
   --counted_;
+  DT_CHECK_LE(counted_, by_id_.size());
   // A shard may make one more dead letter before it hears of the change.
   TopicEntry* const entry = Of(to);
   if (entry->free_ms > 0) entry->free_ms = std::max(entry->free_ms, now_ms_ + kNameSlackMs);
@@ -324,7 +327,10 @@ void CatalogState::Remove(const SubscriptionEntry& entry) {
 
 void CatalogState::Publish(const TopicPtr& topic) {
   const TopicPtr before = snapshot_.TopicOf(topic->id);
-  if (before != nullptr && before->deleted) --snapshot_.deleted_topics_;
+  if (before != nullptr && before->deleted) {
+    DT_CHECK_GT(snapshot_.deleted_topics_, 0u);
+    --snapshot_.deleted_topics_;
+  }
   if (topic->deleted) ++snapshot_.deleted_topics_;
   const TopicSettings& settings = topic->settings;
   if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending());

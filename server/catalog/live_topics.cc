@@ -31,6 +31,7 @@ void LiveTopics::Ensure(const EnsureTopic& command) {
   if (status.ok()) status = Use(command.name, /*used=*/true, auto_create_, &entry);
   if (status.ok() && !live && command.dead_letters)
     status = LinkDeadLetters(entry, /*needed=*/true);
+  DT_CHECK(!status.ok() || !entry->topic->deleted);
   output_->AnswerLater(
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
 }
@@ -50,6 +51,7 @@ void LiveTopics::Create(const CreateTopic& command) {
   if (status.ok()) {
     status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
   }
+  DT_CHECK(!status.ok() || !entry->topic->deleted);
   if (status.ok() && !exists) return ChangeSettings(entry, command.tag, command.settings);
   output_->AnswerLater(
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
@@ -261,7 +263,10 @@ absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry, bool needed) {
     status = needed ? Use(name, /*used=*/true, /*create=*/true, &target, /*dead_letters=*/true)
                     : Reserve(name, &target);
   }
+  DT_CHECK(!status.ok() || target != nullptr);
   if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
+  // That would be a cycle.
+  DT_CHECK(target != entry);
   Topic topic = *entry->topic;
   topic.dead_letters = target->topic->id;
   state_->Set(entry, std::move(topic));

@@ -43,6 +43,8 @@ absl::Status SubscriptionChange::Find(absl::string_view topic, const std::string
   const auto found = (*entry)->subscriptions.find(name);
   if (found == (*entry)->subscriptions.end()) return SubscriptionNotFoundError(topic, name);
   *subscription = &found->second;
+  // Another phase belongs to a change in progress, and then the command waits.
+  DT_CHECK((*subscription)->stored.phase == SubscriptionPhase::kLive);
   return absl::OkStatus();
 }
 
@@ -66,8 +68,10 @@ void SubscriptionChange::Create(base::Now now, const CreateSubscription& command
   if (status.ok()) status = topics_->Use(command.topic, used, auto_create_, &entry);
   const auto refuse = [&] { output_->AnswerLater({.tag = command.tag, .status = status}); };
   if (!status.ok()) return refuse();
+  DT_CHECK(changes_->Find(entry->topic->id) == nullptr);
   const auto found = entry->subscriptions.find(command.name);
   if (found != entry->subscriptions.end()) {
+    DT_CHECK(found->second.stored.phase == SubscriptionPhase::kLive);
     protocol::SubscriptionSettings asked = command.settings;
     // The name decides the number.
     asked.set_dead_letter(found->second.stored.settings.dead_letter());

@@ -24,6 +24,7 @@ void TopicDeletion::Begin(const DeleteTopic& command) {
   if (entry == nullptr || entry->topic->deleted) {
     return output_->AnswerLater({.tag = command.tag, .status = TopicNotFoundError(command.name)});
   }
+  DT_CHECK(entry->phase == TopicPhase::kLive);
   Change* const change = changes_->Begin(entry->topic->id, command.tag);
   change->deletes_topic = true;
   Topic topic = *entry->topic;
@@ -63,6 +64,7 @@ void TopicDeletion::OnReplies(TopicEntry* entry, Change* change) {
 
 void TopicDeletion::OnCounted(TopicEntry* entry, Change* change) {
   const absl::string_view name = entry->topic->name();
+  DT_CHECK(entry->phase == TopicPhase::kLive);
   if (change->recurrences > 0) {
     change->messages = 0;
     return finish_(entry, TopicRecursError(name, change->recurrences));
