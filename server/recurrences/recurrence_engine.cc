@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
 #include "server/base/error.h"
@@ -18,6 +17,7 @@
 #include "server/protocol/etag.h"
 #include "server/protocol/reply_to.h"
 #include "server/protocol/topic_scope.h"
+#include "server/recurrences/recurrence_errors.h"
 #include "storage/slot.h"
 
 namespace duetime::recurrences {
@@ -47,47 +47,6 @@ std::optional<int64_t> WithinIds(std::optional<int64_t> nominal_ms) {
 // The seed of the jitter. It must not change, so it is a hash that is the same in every process.
 uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
 
-absl::Status MismatchError(const std::string& name) {
-  return base::MakeError(absl::StatusCode::kAlreadyExists,
-                         "there is a recurrence of this name with other content",
-                         {.reason = "CONTENT_MISMATCH",
-                          .field = "recurrence.name",
-                          .metadata = {{"name", name}},
-                          .retry_after_ms = 0});
-}
-
-absl::Status EtagError(const protocol::RecurrenceState& state) {
-  return base::MakeError(
-      absl::StatusCode::kAborted, "the recurrence was changed since this etag was given",
-      {.reason = "ETAG_MISMATCH",
-       .field = "etag",
-       .metadata = {{"name", state.name}, {"etag", absl::StrCat(protocol::EtagOf(state))}},
-       .retry_after_ms = 0});
-}
-
-// `completed`: how many of those that count have completed.
-absl::Status LimitError(absl::string_view what, size_t limit, size_t completed) {
-  std::string text = absl::StrCat("the limit of ", what, " is reached: ", limit);
-  if (completed > 0) {
-    absl::StrAppend(&text, "; recurrences that completed within request_retention: ", completed);
-  }
-  return base::MakeError(absl::StatusCode::kResourceExhausted, text,
-                         {.reason = "RECURRENCE_LIMIT",
-                          .field = "",
-                          .metadata = {{"what", std::string(what)},
-                                       {"limit", absl::StrCat(limit)},
-                                       {"completed", absl::StrCat(completed)}},
-                          .retry_after_ms = 0});
-}
-
-absl::Status NeverError() {
-  return base::MakeError(absl::StatusCode::kInvalidArgument, "the schedule has no occurrence ahead",
-                         {.reason = "INVALID_RECURRENCE",
-                          .field = "recurrence.schedule",
-                          .metadata = {{"field", "recurrence.schedule"}},
-                          .retry_after_ms = 0});
-}
-
 }  // namespace
 
 RecurrenceEngine::RecurrenceEngine(const delivery::Core& core, messages::BulkChanges* changes,
@@ -101,6 +60,7 @@ RecurrenceEngine::RecurrenceEngine(const delivery::Core& core, messages::BulkCha
       endings_(core) {}
 
 absl::Status RecurrenceEngine::Recover() {
+  DT_CHECK(entries_.empty());
   std::string after;
   for (;;) {
     std::vector<storage::ObjectRef> objects;
@@ -136,6 +96,7 @@ RecurrenceEngine::Entry* RecurrenceEngine::Insert(protocol::RecurrenceState stat
 void RecurrenceEngine::Erase(const std::string& name) {
   const auto it = entries_.find(name);
   DT_CHECK(it != entries_.end());
+  DT_CHECK_GE(bytes_, it->second->state.spec.message.size());
   bytes_ -= it->second->state.spec.message.size();
   current_.erase(it->second->state.current.id);
   stalled_.erase(name);
@@ -166,8 +127,9 @@ void RecurrenceEngine::EndCompleted(storage::TopicId topic) {
 
 absl::Status RecurrenceEngine::MakeRoom(base::Now now, size_t bytes, const Entry* updated,
                                         bool check_only) {
-  const size_t others =
-      bytes_ - (updated == nullptr ? size_t{0} : updated->state.spec.message.size());
+  const size_t own = updated == nullptr ? 0 : updated->state.spec.message.size();
+  DT_CHECK_GE(bytes_, own);
+  const size_t others = bytes_ - own;
   size_t gone = 0;
   size_t gone_bytes = 0;
   const auto counts = [&] {
@@ -194,8 +156,9 @@ absl::Status RecurrenceEngine::MakeRoom(base::Now now, size_t bytes, const Entry
     ++gone;
     gone_bytes += entries_.at(name)->state.spec.message.size();
   }
-  if (!counts()) return LimitError("recurrences", recurrences_max_, completed);
-  if (!fits()) return LimitError("bytes of templates", bytes_max_, completed);
+  DT_CHECK_GE(others, gone_bytes);
+  if (!counts()) return RecurrenceLimitError("recurrences", recurrences_max_, completed);
+  if (!fits()) return RecurrenceLimitError("bytes of templates", bytes_max_, completed);
   if (check_only) return absl::OkStatus();
   for (size_t i = 0; i < gone; ++i) {
     core_.writer.RemoveObject(ObjectKind::kRecurrence, old[i].second, Durability::kSynced);
@@ -210,6 +173,7 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
   const auto it = current_.find(message.key.id);
   if (it == current_.end()) return true;  // the next one was made already
   Entry* const entry = it->second;
+  DT_CHECK(entry->state.current.id == message.key.id);
   const auto record = core_.store.Get(core_.shard, message.key);
   if (storage::IsDamage(record.status())) {
     // Only this occurrence is lost.
@@ -233,6 +197,7 @@ void RecurrenceEngine::OnOccurrenceCancelled(base::Now now, const MessageId& id)
   if (it == current_.end()) return;
   // Advance keeps `current` as the previous occurrence, and that must not be the cancelled one.
   Entry* const entry = it->second;
+  DT_CHECK(entry->state.current.id == id);
   current_.erase(it);
   entry->state.current = entry->state.previous;
   Advance(now, entry);
@@ -250,9 +215,10 @@ bool RecurrenceEngine::PreviousPending(const Entry& entry) {
 
 bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& message,
                                 const std::string& record) {
+  protocol::RecurrenceState& state = entry->state;
+  DT_CHECK(state.current == message.key);
   // An earlier run may have delivered the message, and its subscriber may have failed with it.
   if (core_.scheduler.MaybeDelivered(message.key)) return false;
-  protocol::RecurrenceState& state = entry->state;
   bool skip = false;
   if (state.spec.misfire == protocol::Misfire::kSkip && entry->rule.has_value()) {
     // The occurrence was missed if the time of the next one has come, too.
@@ -308,6 +274,7 @@ std::optional<int64_t> RecurrenceEngine::First(const Recurrence& rule, int64_t n
 
 void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
   protocol::RecurrenceState& state = entry->state;
+  DT_CHECK(entry->rule.has_value());
   // Before anything is counted.
   if (!ReadTemplate(*entry)) return;
   const int64_t now_ms = Signed(now.wall_ms);
@@ -322,6 +289,9 @@ void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) 
 
 void RecurrenceEngine::MakeOrComplete(base::Now now, Entry* entry,
                                       std::optional<int64_t> nominal_ms) {
+  DT_CHECK(entry->rule.has_value());
+  // Nothing of a completed recurrence is pending.
+  DT_CHECK(entry->state.current.id == MessageId{});
   if (!nominal_ms.has_value() || entry->rule->IsComplete(entry->state.made)) {
     entry->state.status = protocol::RecurrenceStatus::kCompleted;
     return;
@@ -331,6 +301,9 @@ void RecurrenceEngine::MakeOrComplete(base::Now now, Entry* entry,
 
 void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   protocol::RecurrenceState& state = entry->state;
+  DT_CHECK(entry->rule.has_value());
+  // A recurrence has at most one scheduled occurrence.
+  DT_CHECK(state.current.id == MessageId{});
   state.status = protocol::RecurrenceStatus::kActive;
   if (!ReadTemplate(*entry)) return;
   const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
@@ -353,6 +326,7 @@ void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
       .topic = state.spec.topic,
       .bytes = static_cast<uint32_t>(record.size()),
       .flags = static_cast<uint8_t>(decoded_.header.flags | storage::MessageFlags::kRecurs)};
+  DT_CHECK_GE(ref.key.due_ms, deliver_ms);
   state.current = ref.key;
   current_[ref.key.id] = entry;
   core_.scheduler.Put(now, ref, std::move(record));
@@ -378,6 +352,7 @@ bool RecurrenceEngine::Withdraw(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
   if (state.current.id == MessageId{}) return false;
   const MessageId id = state.current.id;
+  DT_CHECK(!locks_->ChangeInFlight(id));
   current_.erase(id);
   state.current = {};
   const absl::StatusOr<bool> cancelled = changes_->Cancel(now, id, /*stop_redelivery=*/false);
@@ -394,6 +369,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   const bool known =
       it != entries_.end() && protocol::InScope(command.scope, it->second->state.spec.topic);
   Entry* const entry = known ? it->second.get() : nullptr;
+  DT_CHECK(entry == nullptr || entry->state.name == command.name);
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
     // A client is cancelling or moving the scheduled occurrence.
@@ -430,6 +406,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
         break;
       case protocol::RecurrenceCommand::Kind::kDelete:
         reply.occurrence_cancelled = Withdraw(now, entry);
+        DT_CHECK(entry->state.current.id == MessageId{});
         core_.writer.RemoveObject(ObjectKind::kRecurrence, command.name, Durability::kSynced);
         break;
       case protocol::RecurrenceCommand::Kind::kCreate:
@@ -447,12 +424,12 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
   if (const auto it = entries_.find(command.name); it != entries_.end()) {
     reply->state = it->second->state;
     if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
-    return MismatchError(command.name);
+    return RecurrenceMismatchError(command.name);
   }
   auto rule = Recurrence::Compile(command.spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
   const auto first = First(*rule, Signed(now.wall_ms));
-  if (!first.has_value()) return NeverError();
+  if (!first.has_value()) return NoOccurrenceError();
   absl::Status room =
       MakeRoom(now, command.spec.message.size(), /*updated=*/nullptr, command.validate_only);
   if (!room.ok()) return room;
@@ -466,6 +443,8 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
     return absl::OkStatus();
   }
   Entry* const entry = Insert(std::move(state), *std::move(rule));
+  DT_CHECK_LE(entries_.size(), recurrences_max_);
+  DT_CHECK_LE(bytes_, bytes_max_);
   Make(now, entry, static_cast<uint64_t>(*first));
   Save(*entry);
   reply->state = entry->state;
@@ -476,7 +455,7 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
                                       Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
   if (command.etag.has_value() && *command.etag != protocol::EtagOf(state)) {
-    return EtagError(state);
+    return RecurrenceEtagError(state);
   }
   protocol::RecurrenceSpec spec = state.spec;
   if (command.update_message) spec.message = command.spec.message;
@@ -492,14 +471,16 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
     const bool same_start = spec.rule.start_ms == state.spec.rule.start_ms;
     first =
         same_start ? Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)) : First(*rule, now_ms);
-    if (!first.has_value()) return NeverError();
+    if (!first.has_value()) return NoOccurrenceError();
   }
   absl::Status room = MakeRoom(now, spec.message.size(), entry, command.validate_only);
   if (!room.ok() || command.validate_only) return room;
   const bool was_stalled = stalled_.contains(state.name);
   Withdraw(now, entry);
   EndStall(state.name);
+  DT_CHECK_GE(bytes_, state.spec.message.size());
   bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
+  DT_CHECK_LE(bytes_, bytes_max_);
   state.spec = std::move(spec);
   entry->rule = *std::move(rule);
   ++state.revision;
@@ -549,6 +530,8 @@ absl::Status RecurrenceEngine::Resume(base::Now now, Entry* entry) {
 
 void RecurrenceEngine::GoOn(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
+  DT_CHECK(entry->rule.has_value());
+  DT_CHECK(state.current.id == MessageId{});
   const Recurrence& rule = *entry->rule;
   if (!ReadTemplate(*entry)) return;
   const int64_t now_ms = Signed(now.wall_ms);
@@ -561,6 +544,24 @@ void RecurrenceEngine::GoOn(base::Now now, Entry* entry) {
     Make(now, entry, static_cast<uint64_t>(latest));
   } else {
     MakeNext(now, entry, state.nominal_ms);
+  }
+}
+
+void RecurrenceEngine::CheckInvariants() const {
+  size_t bytes = 0;
+  size_t scheduled = 0;
+  for (const auto& [name, entry] : entries_) {
+    const protocol::RecurrenceState& state = entry->state;
+    DT_CHECK(name == state.name);
+    bytes += state.spec.message.size();
+    if (state.current.id == MessageId{}) continue;
+    ++scheduled;
+    DT_CHECK(current_.at(state.current.id) == entry.get());
+  }
+  DT_CHECK_EQ(bytes, bytes_);
+  DT_CHECK_EQ(scheduled, current_.size());
+  for (const std::string& name : stalled_) {
+    DT_CHECK(entries_.at(name)->state.status == protocol::RecurrenceStatus::kActive);
   }
 }
 

@@ -69,6 +69,9 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   // Deletes a topic's completed recurrences. Cost: O(recurrences).
   void EndCompleted(storage::TopicId topic);
 
+  // For tests; O(recurrences).
+  void CheckInvariants() const;
+
  private:
   struct Entry {
     protocol::RecurrenceState state;

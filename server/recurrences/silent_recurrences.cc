@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "server/base/check.h"
 #include "server/recurrences/recurrence_engine.h"
 
 namespace duetime::recurrences {
@@ -100,6 +101,7 @@ bool RecurrenceEngine::Review(base::Now now, Entry* entry) {
 
 void RecurrenceEngine::Mend(base::Now now, Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
+  DT_CHECK(entry->rule.has_value());
   EndStall(state.name);
   if (state.status == protocol::RecurrenceStatus::kPaused) return;
   if (const auto instead = NextInsteadOf(now, *entry); instead.has_value()) {
@@ -122,6 +124,7 @@ void RecurrenceEngine::Mend(base::Now now, Entry* entry) {
 
 std::optional<int64_t> RecurrenceEngine::NextInsteadOf(base::Now now, const Entry& entry) {
   const protocol::RecurrenceState& state = entry.state;
+  DT_CHECK(entry.rule.has_value());
   const Recurrence& rule = *entry.rule;
   const std::optional<int64_t> next = Next(rule, SignedMs(now.wall_ms));
   const uint64_t ahead_ms = now.wall_ms + kClockBackMs;

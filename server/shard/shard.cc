@@ -212,6 +212,7 @@ class Shard::Impl {
     if (failed_) return;
     scheduler_.CheckInvariants();
     delivery_.CheckInvariants();
+    occurrences_.CheckInvariants();
   }
 
  private:
