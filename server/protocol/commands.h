@@ -149,6 +149,8 @@ struct OperationCommand {
   // For shard 0: other places do not have the operation yet. A repeat without it says that all of
   // them do.
   bool starting = false;
+  // With starting: other cells start the operation as well.
+  bool elsewhere = false;
   // For the other shards: first_ms of the part in shard 0.
   uint64_t first_ms = 0;
 };

@@ -65,6 +65,7 @@ std::string EncodeOperation(const Operation& operation) {
   record.set_start_low(operation.start.low);
   record.set_end_ms(operation.end_ms);
   record.set_starting(operation.starting);
+  record.set_elsewhere(operation.elsewhere);
   record.set_first_ms(operation.first_ms);
   Write(operation.cursor, record.mutable_cursor());
   record.set_matched(operation.matched);
@@ -97,6 +98,7 @@ absl::StatusOr<Operation> DecodeOperation(absl::string_view name, absl::string_v
   operation.start = {.high = record.start_high(), .low = record.start_low()};
   operation.end_ms = record.end_ms();
   operation.starting = record.starting();
+  operation.elsewhere = record.elsewhere();
   operation.first_ms = record.first_ms();
   operation.cursor = ReadKey(record.cursor());
   operation.matched = record.matched();

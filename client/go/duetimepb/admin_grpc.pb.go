@@ -99,11 +99,12 @@ type AdminClient interface {
 	PauseTopic(ctx context.Context, in *PauseTopicRequest, opts ...grpc.CallOption) (*PauseTopicResponse, error)
 	ResumeTopic(ctx context.Context, in *ResumeTopicRequest, opts ...grpc.CallOption) (*ResumeTopicResponse, error)
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
-	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
-	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
-	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
-	// Completed recurrences are deleted with the topic; they may be gone, too, if the topic stays because of TOPIC_USED.
+	// `force` the call instead starts a purge of its messages: when the purge has ended, delete the topic again. Streams of
+	// its subscriptions end with SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings.
+	// The topic's tombstones stay for their retention. For as long, and at least for a day, the server keeps the topic's
+	// name: topics_max bounds the names of deleted topics apart from the topics. After that, a redrive of its dead letters
+	// no longer creates the topic. Completed recurrences are deleted with the topic; they may be gone, too, if the topic
+	// stays because of TOPIC_USED.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND
@@ -469,11 +470,12 @@ type AdminServer interface {
 	PauseTopic(context.Context, *PauseTopicRequest) (*PauseTopicResponse, error)
 	ResumeTopic(context.Context, *ResumeTopicRequest) (*ResumeTopicResponse, error)
 	// Deletes a topic with its settings and subscriptions. Durable when the call returns. The topic must be empty; with
-	// `force` the call instead starts a purge of its messages. Streams of its subscriptions end with
-	// SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings. The topic's tombstones stay
-	// for their retention. For as long, and at least for a day, the server keeps the topic's name: topics_max bounds the
-	// names of deleted topics apart from the topics. After that, a redrive of its dead letters no longer creates the topic.
-	// Completed recurrences are deleted with the topic; they may be gone, too, if the topic stays because of TOPIC_USED.
+	// `force` the call instead starts a purge of its messages: when the purge has ended, delete the topic again. Streams of
+	// its subscriptions end with SUBSCRIPTION_NOT_FOUND. Using the name again creates a new topic with default settings.
+	// The topic's tombstones stay for their retention. For as long, and at least for a day, the server keeps the topic's
+	// name: topics_max bounds the names of deleted topics apart from the topics. After that, a redrive of its dead letters
+	// no longer creates the topic. Completed recurrences are deleted with the topic; they may be gone, too, if the topic
+	// stays because of TOPIC_USED.
 	//
 	//	INVALID_ARGUMENT   INVALID_TOPIC
 	//	NOT_FOUND          TOPIC_NOT_FOUND

@@ -114,7 +114,9 @@ const (
 	Operation_STATE_FAILED Operation_State = 4
 	// The start has not reached all places, because StartBulk has not finished or failed: see `missing_places`. The
 	// places that it has reached work. Repeat the StartBulk with the same name to start the operation in the others, or
-	// call CancelOperation.
+	// call CancelOperation. If a crash of the server interrupted the StartBulk, the next start of the server starts the
+	// operation in its own shards, but not in other cells. In a place that it reaches later, the operation begins later:
+	// it also affects messages that were scheduled there until then.
 	Operation_STATE_STARTING Operation_State = 5
 )
 
@@ -446,7 +448,7 @@ type Operation struct {
 	// With FAILED: the error.
 	Error *Failure `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
 	// With STARTING: the places that do not have the operation: shards of the server (`shard 3`), and from a gateway also
-	// cells (`cell b`). Empty if all places may have it, and the server only does not know.
+	// cells (`cell b`). Empty if all these places have it, and a gateway has not finished the StartBulk.
 	MissingPlaces []string `protobuf:"bytes,16,rep,name=missing_places,json=missingPlaces,proto3" json:"missing_places,omitempty"`
 }
 

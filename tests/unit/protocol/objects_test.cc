@@ -45,6 +45,7 @@ Operation SomeOperation() {
           .create_ms = 16,
           .end_ms = 17,
           .starting = true,
+          .elsewhere = true,
           .first_ms = 24,
           .cursor = {.due_ms = 18, .id = {.high = 19, .low = 20}},
           .matched = 21,
