@@ -93,6 +93,8 @@ absl::Status BulkRunner::Recover(base::Now now) {
       if (!operation.ok()) return operation.status();
       if (operation->state == protocol::OperationState::kRunning) ++running_;
       last_create_ms_ = std::max(last_create_ms_, operation->create_ms);
+      // Older programs set it in every shard.
+      if (core_.shard != 0) operation->starting = false;
       operations_[object.name] = *std::move(operation);
     }
     if (objects.size() < kRecoverPage) break;
@@ -123,9 +125,7 @@ bool BulkRunner::ForgetOldest(base::Now now, bool check_only) {
   };
   for (auto it = operations_.begin(); it != operations_.end(); ++it) {
     const protocol::Operation& operation = it->second;
-    // Only shard 0 is told when all places have an operation.
-    const bool starting = operation.starting && core_.shard == 0;
-    const bool ended = operation.state != protocol::OperationState::kRunning && !starting;
+    const bool ended = operation.state != protocol::OperationState::kRunning && !operation.starting;
     if (!ended || operation.end_ms + repeats_ms_ > now.wall_ms) continue;
     if (oldest == operations_.end() || started(operation) < started(oldest->second)) oldest = it;
   }
@@ -204,7 +204,8 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
   operation.start = core_.scheduler.NextId();
-  operation.starting = command.starting;
+  // Only shard 0 hears the end of the start.
+  operation.starting = command.starting && core_.shard == 0;
   operation.first_ms = command.first_ms != 0 ? command.first_ms : operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
   if (command.validate_only) {

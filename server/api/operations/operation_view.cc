@@ -111,7 +111,9 @@ absl::Status ValidateId(const std::string& text, storage::MessageId* id) {
 WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count) {
   // Shard 0 started first. Once it has dropped its part, the others decide.
   const protocol::Operation& first = parts.begin()->second;
-  WholeOperation whole = {.sum = first, .starting = first.starting, .missing = {}};
+  // Only shard 0 hears the end of the start.
+  const bool starting = parts.begin()->first == 0 && first.starting;
+  WholeOperation whole = {.sum = first, .starting = starting, .missing = {}};
   protocol::Operation& merged = whole.sum;
   merged.matched = merged.changed = merged.unchanged = 0;
   bool running = false;

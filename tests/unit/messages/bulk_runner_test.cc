@@ -314,8 +314,7 @@ TEST_F(BulkRunnerTest, AnOperationThatHasEndedGivesWay) {
   EXPECT_TRUE(kept("a") && kept("b"));
 }
 
-// A shard other than 0 is not told that all places have an operation, and its part may end before
-// that of an earlier operation.
+// In a shard other than 0, the part of an operation may end before that of an earlier operation.
 TEST_F(BulkRunnerTest, InEachShardTheOperationThatStartedFirstGivesWay) {
   limits_.operations_max = 2;
   limits_.request_retention_ms = 1'000;
@@ -363,6 +362,18 @@ TEST_F(BulkRunnerTest, IsStartingUntilARepeatSaysThatAllPlacesHaveIt) {
   EXPECT_FALSE(Read().starting);
   command.starting = true;
   EXPECT_FALSE(Handle(command).operation.starting);
+}
+
+// Only shard 0 hears the end of the start. Older programs set the mark in every shard.
+TEST_F(BulkRunnerTest, InShard1NoPartIsStarting) {
+  delivery::Core core = WithLimits();
+  core.shard = 1;
+  BulkRunner runner(core, &bulk_, &locks_);
+  protocol::OperationCommand command = Start(BulkAction::kCancel);
+  command.starting = true;
+  runner.Handle(now_, command);
+  Commit();
+  EXPECT_FALSE(Last(&answers().operations).operation.starting);
 }
 
 TEST_F(BulkRunnerTest, StopsAnEndedPartThatIsStarting) {

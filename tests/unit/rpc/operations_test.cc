@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bulk operations of a server with several shards.
+#include "gmock/gmock.h"
+
+#include "server/api/operations/operation_view.h"
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+class OperationsTest : public ServerTest {
+ protected:
+  OperationsTest() { shards_ = 2; }
+
+  v1::Operation Operation(const std::string& name) {
+    return Must(&Admin::GetOperation, "name: '" + name + "'").operation();
+  }
+};
+
+TEST_F(OperationsTest, AStopLeavesAnOperationThatIsDone) {
+  Start();
+  MustSchedule(NewMessage("t", "p", 100));
+  Must(&Admin::StartBulk, "topic: 't' action: BULK_ACTION_CANCEL name: 'n'");
+  while (Operation("n").state() == v1::Operation::STATE_RUNNING && !HasFailure())
+    std::this_thread::yield();
+  const auto stopped = Must(&Admin::CancelOperation, "name: 'n'").operation();
+  EXPECT_EQ(stopped.state(), v1::Operation::STATE_DONE);
+  EXPECT_EQ(Operation("n").state(), v1::Operation::STATE_DONE);
+}
+
+// Shard 0 has dropped its part. Older programs left the mark of a start in the others.
+TEST_F(OperationsTest, OnlyThePartOfShard0SaysThatAnOperationIsStarting) {
+  protocol::Operation part;
+  part.state = protocol::OperationState::kDone;
+  part.first_ms = 1;
+  part.starting = true;
+  const api::WholeOperation whole = api::Merge({{1, part}}, 2);
+  EXPECT_FALSE(whole.starting);
+  EXPECT_THAT(whole.missing, testing::IsEmpty());
+  EXPECT_TRUE(api::Merge({{0, part}}, 2).starting);
+}
+
+}  // namespace
+}  // namespace duetime::rpc
