@@ -252,9 +252,8 @@ TEST(ArgumentsTest, Topics) {
 
 // A row as a new setting would have: set, cleared and shown without other code.
 TEST(ArgumentsTest, ASettingThatIsTrueOrFalseIsOneRow) {
-  const Rows settings = {
-      Row("name", "TOPIC", "", {Required(), Key()}),
-      Row("settings.paused", "--quiet", "", {YesNo(), Line("quiet", "no")})};
+  const Rows settings = {Row("name", "TOPIC", "", {Required(), Key()}),
+                         Row("settings.paused", "--quiet", "", {YesNo(), Line("quiet", "no")})};
   const Command command = {.words = "topic try",
                            .help = "",
                            .note = "",
