@@ -259,6 +259,7 @@ TEST_P(KvFaultsTest, ReadersThatGoAroundLeaveOutHiddenKeys) {
   faults_.Hide(kFamily, "b", "g");
   Put("d");
   EXPECT_TRUE(source()->damage().TableOf(name));
+  EXPECT_FALSE(source()->damage().TableOf("messages"));
   EXPECT_EQ(Story(source(), OnDamage::kGoAround), "adh around");
   EXPECT_EQ(Story(source(), OnDamage::kGoAroundInSteps), "adh around");
   EXPECT_EQ(Story(source(), OnDamage::kFail), "abcdefgh");
