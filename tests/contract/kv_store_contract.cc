@@ -264,6 +264,10 @@ TEST_P(KvStoreContract, GetManyKeepsTheOrderWithGaps) {
   EXPECT_EQ(values, expected);
   EXPECT_TRUE(store_->source()->GetMany({}, &values).ok());
   EXPECT_EQ(values, expected);
+  // The last one exists.
+  EXPECT_TRUE(store_->source()->GetMany(std::vector{key(0), key(1)}, &values).ok());
+  expected.insert(expected.end(), {Numbered("value", 0), Numbered("value", 1)});
+  EXPECT_EQ(values, expected);
 }
 
 // Random changes of sums, whole values, deletions and openings, against CountSum alone.
