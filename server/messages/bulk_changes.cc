@@ -29,6 +29,7 @@ absl::StatusOr<bool> BulkChanges::FindPending(base::Now now, const MessageId& id
   if (absl::IsDataLoss(status)) return false;
   if (!status.ok()) return status;
   if (found->kind != FoundMessage::Kind::kPending) return false;
+  DT_CHECK(found->key.id == id);
   status = finder_->Examine(now, found);
   if (absl::IsDataLoss(status)) return false;
   if (!status.ok()) return status;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/delivery/minute_range.h"
 #include "server/protocol/reply_to.h"
@@ -80,6 +81,7 @@ BulkRunner::BulkRunner(const delivery::Core& core, BulkChanges* changes, const M
       locks_(locks) {}
 
 absl::Status BulkRunner::Recover(base::Now now) {
+  DT_CHECK(operations_.empty());
   std::string after;
   for (;;) {
     std::vector<storage::ObjectRef> objects;
@@ -143,7 +145,9 @@ void BulkRunner::Save(const protocol::Operation& operation) {
 
 void BulkRunner::End(base::Now now, protocol::OperationState state,
                      protocol::Operation* operation) {
+  DT_CHECK(state != protocol::OperationState::kRunning);
   if (operation->state == protocol::OperationState::kRunning) {
+    DT_CHECK_GT(running_, 0u);
     --running_;
     // A later cancel of its start must not keep the operation for longer.
     operation->end_ms = now.wall_ms;
@@ -172,6 +176,7 @@ void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command
 
 absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& command,
                                protocol::Operation* result) {
+  DT_CHECK(command.spec.has_value());
   const auto known = operations_.find(command.name);
   if (known != operations_.end()) {
     if (known->second.content != command.content) return OperationExistsError(command.name);
@@ -212,6 +217,7 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
     *result = std::move(operation);
     return absl::OkStatus();
   }
+  DT_CHECK_LT(operations_.size(), operations_max_);
   last_create_ms_ = operation.create_ms;
   ++running_;
   Save(operation);
@@ -231,6 +237,7 @@ absl::Status BulkRunner::Step(base::Now now) {
     if (it->second.state == protocol::OperationState::kRunning) break;
     ++it;
   }
+  DT_CHECK(it != operations_.end() && it->second.state == protocol::OperationState::kRunning);
   last_ = it->first;
   if (absl::Status status = RunPage(now, &it->second); !status.ok()) return status;
   // The next page waits for the commit of this one.
@@ -240,6 +247,8 @@ absl::Status BulkRunner::Step(base::Now now) {
 }
 
 absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) {
+  DT_CHECK(operation->state == protocol::OperationState::kRunning);
+  DT_CHECK(!page_under_way_);
   if (operation->spec.filter.id != MessageId{}) return RunOne(now, operation);
   // A message that was late when it was accepted lies at its acceptance time, which is after its
   // deliver time.
@@ -285,6 +294,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
 
 absl::Status BulkRunner::RunOne(base::Now now, protocol::Operation* operation) {
   const MessageId id = operation->spec.filter.id;
+  DT_CHECK(id != MessageId{});
   absl::StatusOr<bool> decided = !locks_->ChangeInFlight(id);
   if (*decided) {
     FoundMessage found;
@@ -308,6 +318,7 @@ absl::StatusOr<bool> BulkRunner::Decide(base::Now now, const storage::MessageRec
                                         const MessageId& id, protocol::Operation* operation) {
   if (locks_->ChangeInFlight(id)) return false;
   const protocol::OperationSpec& spec = operation->spec;
+  DT_CHECK(head.header.topic == spec.topic);
   absl::StatusOr<bool> changed = false;
   switch (spec.action) {
     case protocol::BulkAction::kCancel:
@@ -338,6 +349,15 @@ absl::StatusOr<bool> BulkRunner::Decide(base::Now now, const storage::MessageRec
   ++operation->matched;
   ++(*changed ? operation->changed : operation->unchanged);
   return true;
+}
+
+void BulkRunner::CheckInvariants() const {
+  size_t running = 0;
+  for (const auto& [name, operation] : operations_) {
+    DT_CHECK(name == operation.name);
+    if (operation.state == protocol::OperationState::kRunning) ++running;
+  }
+  DT_CHECK_EQ(running, running_);
 }
 
 }  // namespace duetime::messages

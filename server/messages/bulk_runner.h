@@ -43,6 +43,8 @@ class BulkRunner {
   absl::Status Step(base::Now now);
 
   size_t running() const { return running_; }
+  // For tests; O(operations).
+  void CheckInvariants() const;
 
  private:
   absl::Status Start(base::Now now, const protocol::OperationCommand& command,

@@ -107,6 +107,7 @@ bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, C
     reply->redelivery_stopped = found.tombstone.redelivery_stopped;
     return false;
   }
+  DT_CHECK(found.key.id == reply->id);
   const bool untouched = found.delivery.untouched();
   if (!reply->status.ok() || (!untouched && !command.stop_redelivery)) return false;
   reply->redelivery_stopped = !untouched;
@@ -128,6 +129,7 @@ bool ChangeCommands::DecideReschedule(base::Now now, const RescheduleCommand& co
     reply->status = EtagError(found);
     return false;
   }
+  DT_CHECK(found.key.id == reply->id);
   reply->status = ApplyReschedule(now, command, found, reply);
   // The message is not locked if it has the time already. A later answer might come after its
   // delivery.

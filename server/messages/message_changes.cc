@@ -89,6 +89,7 @@ absl::Status MessageChanges::Move(base::Now now, const FoundMessage& found,
                      Durability::kSynced);
   move.position = core_.writes.open_records().size();
   core_.scheduler.Put(now, to, std::move(revision.bytes));
+  DT_CHECK(core_.writes.open_records().at(move.position).key == to.key);
   PutLocator(to.key);
   locks_->LockMoved(id, move);
   core_.writes.Then([this, id](base::Now then, bool ok) { FinishMove(then, id, ok); });
@@ -115,6 +116,8 @@ void MessageChanges::PutLocator(const MessageKey& key) {
 
 void MessageChanges::FinishMove(base::Now now, const MessageId& id, bool ok) {
   const MessageLocks::Move move = locks_->EndMove(id);
+  DT_CHECK_GT(move.changes, 0u);
+  DT_CHECK(move.from.id == id && move.to.key.id == id);
   if (ok) {
     core_.stats.rescheduled += move.changes;
     core_.stats.merged += move.changes - 1;

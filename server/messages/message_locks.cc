@@ -113,4 +113,13 @@ absl::string_view MessageLocks::RecordOf(const Move& move) const {
   return core_.writes.open_records()[move.position].value;
 }
 
+void MessageLocks::CheckInvariants() const {
+  for (const auto& [name, move] : moves_) {
+    DT_CHECK(Locked(name));
+    DT_CHECK(name == Name(move.from.id) && name == Name(move.to.key.id));
+    DT_CHECK_GT(move.changes, 0u);
+    DT_CHECK_LE(move.batch, core_.writes.open_sequence());
+  }
+}
+
 }  // namespace duetime::messages

@@ -103,6 +103,9 @@ class MessageLocks {
   // The record of the moved message. REQUIRES: the move is of the open batch.
   absl::string_view RecordOf(const Move& move) const;
 
+  // For tests; O(moves).
+  void CheckInvariants() const;
+
  private:
   bool InOpenBatch(const Name& name) const;
 

@@ -81,6 +81,8 @@ void ScheduleCommands::Finish(Call* call, bool ok) {
 
 bool ScheduleCommands::WaitFor(const MessageLocks::Name& name, size_t position, NewMessage* message,
                                bool waited, Round* round) {
+  // The call is not answered before this message is decided.
+  DT_CHECK_GT(round->call->open, 0u);
   if (!waited) {
     absl::Status room = locks_->CheckRoom();
     if (!room.ok()) {
@@ -126,6 +128,8 @@ bool ScheduleCommands::Decide(base::Now now, size_t position, NewMessage* messag
 
 absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindConflict(
     base::Now now, const NewMessage& message, Conflict* conflict) {
+  DT_CHECK(message.options != nullptr);
+  DT_CHECK(conflict->entry.id == MessageId{});
   const ScheduleOptions& options = *message.options;
   const auto find = [&](IndexKind kind, absl::string_view name) -> absl::Status {
     auto entry = finder_->FindName(now, message.topic, kind, name);
@@ -208,6 +212,8 @@ absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const NewMessage& mes
 absl::Status ScheduleCommands::DecideKey(base::Now now, NewMessage* message, Conflict* conflict,
                                          AcceptedMessage* answer, Round* round) {
   const ScheduleOptions& options = *message->options;
+  DT_CHECK(!options.key.empty());
+  DT_CHECK(!conflict->repeated);
   FoundMessage& found = conflict->found;
   const bool pending = found.kind == FoundMessage::Kind::kPending;
   const bool known = found.kind != FoundMessage::Kind::kUnknown;
@@ -231,6 +237,7 @@ absl::Status ScheduleCommands::KeepExisting(base::Now now, const NewMessage& mes
                                             Round* round) {
   const ScheduleOptions& options = *message.options;
   const FoundMessage& found = conflict->found;
+  DT_CHECK(found.kind != FoundMessage::Kind::kUnknown);
   if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
   if (conflict->entry.content != options.content) {
     return ContentMismatchError(options, conflict->entry.id, answer->state);
@@ -254,6 +261,8 @@ absl::Status ScheduleCommands::Create(base::Now now, NewMessage* message, Accept
   const size_t created = round->created.size();
   absl::Status status = creator_.Create(now, message, answer, &round->created);
   if (!status.ok() || round->created.size() == created) return status;
+  DT_CHECK_EQ(round->created.size(), created + 1);
+  DT_CHECK(round->created.back().key.id == answer->id);
   if (message->options == nullptr) return status;
   const ScheduleOptions& options = *message->options;
   if (!options.key.empty()) {

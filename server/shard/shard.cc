@@ -212,7 +212,9 @@ class Shard::Impl {
     if (failed_) return;
     scheduler_.CheckInvariants();
     delivery_.CheckInvariants();
+    messages_.locks.CheckInvariants();
     occurrences_.CheckInvariants();
+    bulk_.CheckInvariants();
   }
 
  private:
