@@ -82,27 +82,92 @@ BulkRunner::BulkRunner(const delivery::Core& core, BulkChanges* changes, const M
 
 absl::Status BulkRunner::Recover(base::Now now) {
   DT_CHECK(operations_.empty());
+  absl::Status status = ReadOperations(core_.shard, [this](protocol::Operation operation) {
+    if (operation.state == protocol::OperationState::kRunning) ++running_;
+    last_create_ms_ = std::max(last_create_ms_, operation.create_ms);
+    // Older programs set it in every shard.
+    if (core_.shard != 0) operation.starting = false;
+    operations_[operation.name] = std::move(operation);
+  });
+  if (status.ok() && core_.shard != 0) status = CompleteStarts(now);
+  if (status.ok()) status = CompleteStops(now);
+  if (status.ok()) Forget(now);
+  return status;
+}
+
+absl::Status BulkRunner::ReadOperations(
+    uint16_t shard, const std::function<void(protocol::Operation)>& visit) const {
   std::string after;
   for (;;) {
     std::vector<storage::ObjectRef> objects;
-    if (absl::Status status = core_.store.ScanObjects(ObjectKind::kOperation, core_.shard, after,
-                                                      kRecoverPage, &objects);
+    if (absl::Status status =
+            core_.store.ScanObjects(ObjectKind::kOperation, shard, after, kRecoverPage, &objects);
         !status.ok()) {
       return status;
     }
     for (const storage::ObjectRef& object : objects) {
       auto operation = protocol::DecodeOperation(object.name, object.value);
       if (!operation.ok()) return operation.status();
-      if (operation->state == protocol::OperationState::kRunning) ++running_;
-      last_create_ms_ = std::max(last_create_ms_, operation->create_ms);
-      // Older programs set it in every shard.
-      if (core_.shard != 0) operation->starting = false;
-      operations_[object.name] = *std::move(operation);
+      visit(*std::move(operation));
     }
-    if (objects.size() < kRecoverPage) break;
+    if (objects.size() < kRecoverPage) return absl::OkStatus();
     after = objects.back().name;
   }
-  Forget(now);
+}
+
+absl::Status BulkRunner::CompleteStarts(base::Now now) {
+  return ReadOperations(0, [this, now](const protocol::Operation& first) {
+    // Later, this shard may have had the operation, and dropped it.
+    const bool recent = first.first_ms + std::min(repeats_ms_, kKeepMs) > now.wall_ms;
+    if (!first.starting || !recent) return;
+    protocol::OperationCommand command;
+    command.name = first.name;
+    command.spec = first.spec;
+    command.content = first.content;
+    command.first_ms = first.first_ms;
+    protocol::Operation part;
+    // An error means that there is no room, or that another operation of this name runs here. The
+    // whole then stays STARTING.
+    Start(now, command, &part).IgnoreError();
+  });
+}
+
+absl::Status BulkRunner::CompleteStops(base::Now now) {
+  for (auto& [name, operation] : operations_) {
+    if (operation.state != protocol::OperationState::kRunning && !operation.starting) continue;
+    bool everywhere = true;
+    bool stopped = false;
+    if (absl::Status status = LookAtOthers(operation, &everywhere, &stopped); !status.ok()) {
+      return status;
+    }
+    const bool started = operation.starting && !operation.elsewhere && everywhere;
+    if (!stopped && !started) continue;
+    operation.starting = operation.elsewhere = false;
+    if (stopped) {
+      End(now, protocol::OperationState::kStopped, &operation);
+    } else {
+      Save(operation);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::LookAtOthers(const protocol::Operation& operation, bool* everywhere,
+                                      bool* stopped) const {
+  for (uint16_t shard = 0; shard < core_.store.shard_count(); ++shard) {
+    if (shard == core_.shard) continue;
+    const auto object = core_.store.GetObject(ObjectKind::kOperation, shard, operation.name);
+    if (!object.ok()) return object.status();
+    bool has_part = false;
+    if (object->has_value()) {
+      const auto part = protocol::DecodeOperation(operation.name, **object);
+      if (!part.ok()) return part.status();
+      // Operations of older programs have no first_ms, so their parts cannot be matched.
+      has_part = operation.first_ms != 0 && part->first_ms == operation.first_ms;
+      if (has_part && part->state == protocol::OperationState::kStopped) *stopped = true;
+    }
+    if (!has_part) *everywhere = false;
+  }
   return absl::OkStatus();
 }
 
@@ -166,7 +231,7 @@ void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command
   } else {
     protocol::Operation& operation = it->second;
     if (operation.state == protocol::OperationState::kRunning || operation.starting) {
-      operation.starting = false;
+      operation.starting = operation.elsewhere = false;
       End(now, protocol::OperationState::kStopped, &operation);
     }
     reply.operation = operation;
@@ -182,11 +247,15 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
     if (known->second.content != command.content) return OperationExistsError(command.name);
     const bool earlier = command.first_ms != 0 && known->second.first_ms != command.first_ms;
     if (!earlier) {
-      if (known->second.starting && !command.starting && !command.validate_only) {
-        known->second.starting = false;
-        Save(known->second);
+      protocol::Operation& operation = known->second;
+      const bool differs = !command.starting || operation.elsewhere != command.elsewhere;
+      // A start that has ended stays ended.
+      if (operation.starting && differs && !command.validate_only) {
+        operation.starting = command.starting;
+        operation.elsewhere = command.elsewhere;
+        Save(operation);
       }
-      *result = known->second;
+      *result = operation;
       return absl::OkStatus();
     }
     // Shard 0 has dropped the earlier operation of this name.
@@ -211,6 +280,7 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   operation.start = core_.scheduler.NextId();
   // Only shard 0 hears the end of the start.
   operation.starting = command.starting && core_.shard == 0;
+  operation.elsewhere = operation.starting && command.elsewhere;
   operation.first_ms = command.first_ms != 0 ? command.first_ms : operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
   if (command.validate_only) {

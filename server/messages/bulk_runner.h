@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,7 +35,9 @@ class BulkRunner {
   // REQUIRES: all pointers outlive it.
   BulkRunner(const delivery::Core& core, BulkChanges* changes, const MessageLocks* locks);
 
-  // Reads the operations. Cost: O(operations), at most operations_max.
+  // Reads the operations, and completes the starts and stops that a crash interrupted. Cost:
+  // O(operations), at most operations_max. REQUIRES: no shard has written since the store was
+  // opened, because the operations of other shards are read, too.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, const protocol::OperationCommand& command);
@@ -47,6 +50,18 @@ class BulkRunner {
   void CheckInvariants() const;
 
  private:
+  // Reads the operations of any shard.
+  absl::Status ReadOperations(uint16_t shard,
+                              const std::function<void(protocol::Operation)>& visit) const;
+  // Starts the operations that shard 0 is starting and this shard lacks.
+  absl::Status CompleteStarts(base::Now now);
+  // Stops the operations that are stopped in another shard. In shard 0, ends the starts that have
+  // reached all shards.
+  absl::Status CompleteStops(base::Now now);
+  // Looks for the other parts of an operation of this shard. Sets `everywhere` if all other shards
+  // have one, and `stopped` if one of these is stopped.
+  absl::Status LookAtOthers(const protocol::Operation& operation, bool* everywhere,
+                            bool* stopped) const;
   absl::Status Start(base::Now now, const protocol::OperationCommand& command,
                      protocol::Operation* result);
   absl::Status RunPage(base::Now now, protocol::Operation* operation);

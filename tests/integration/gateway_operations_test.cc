@@ -99,6 +99,12 @@ TEST_F(GatewayTest, AnOperationIsNotDoneBeforeItReachesAllCells) {
       Call(admin_, &v1::Admin::Stub::ListOperations, v1::ListOperationsRequest(), &list).ok());
   ASSERT_EQ(list.operations_size(), 1);
   EXPECT_EQ(list.operations(0).state(), v1::Operation::STATE_STARTING);
+  // A cell that restarts does not end the start.
+  cells_["a"].server->Kill();
+  ASSERT_TRUE(cells_["a"].server->Start());
+  ASSERT_TRUE(changed(in_a));
+  EXPECT_EQ(got.operation().state(), v1::Operation::STATE_STARTING);
+  EXPECT_THAT(got.operation().missing_places(), testing::ElementsAre("cell b"));
   // A repeat ends the start.
   ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::StartBulk, start, &started).ok());
   ASSERT_TRUE(changed(in_all));

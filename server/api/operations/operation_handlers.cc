@@ -103,6 +103,7 @@ Co<absl::StatusOr<WholeOperation>> StartOperation(ApiWorker& worker, std::string
   if (!checked.ok()) co_return checked.status();
   command.validate_only = false;
   command.starting = starting || worker.node().shard_count() > 1;
+  command.elsewhere = starting;
   // Shard 0 starts alone. It decides between requests whose checks all passed, because a request
   // that it refuses reaches no other shard. The others have at most its operations, and a few that
   // it dropped earlier.
@@ -116,9 +117,9 @@ Co<absl::StatusOr<WholeOperation>> StartOperation(ApiWorker& worker, std::string
     co_return co_await ReadWhole(worker, std::move(command.name));
   }
   auto whole = co_await AskAllShards(worker, command);
-  if (!whole.ok() || !whole->starting || starting) co_return whole;
-  // Until shard 0 has this, a crash leaves an operation that is starting. A repeat ends the start.
-  command.starting = false;
+  if (!whole.ok() || !whole->sum.starting || starting) co_return whole;
+  // All shards have the operation.
+  command.starting = command.elsewhere = false;
   Ask<protocol::OperationReply, protocol::OperationCommand> last(&worker, 0, command);
   const auto confirmed = co_await last;
   if (!confirmed.ok()) co_return confirmed.status();

@@ -113,7 +113,7 @@ WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count
   const protocol::Operation& first = parts.begin()->second;
   // Only shard 0 hears the end of the start.
   const bool starting = parts.begin()->first == 0 && first.starting;
-  WholeOperation whole = {.sum = first, .starting = starting, .missing = {}};
+  WholeOperation whole = {.sum = first, .starting = false, .missing = {}};
   protocol::Operation& merged = whole.sum;
   merged.matched = merged.changed = merged.unchanged = 0;
   bool running = false;
@@ -123,7 +123,7 @@ WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count
     const auto found = parts.find(shard);
     // A part may belong to an earlier operation of the same name.
     if (found == parts.end() || (first.first_ms != 0 && found->second.first_ms != first.first_ms)) {
-      if (whole.starting) whole.missing.push_back(shard);
+      if (starting) whole.missing.push_back(shard);
       continue;
     }
     const protocol::Operation& part = found->second;
@@ -137,6 +137,7 @@ WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count
     slowest = running ? std::min(slowest, part.cursor) : part.cursor;
     running = true;
   }
+  whole.starting = starting && (first.elsewhere || !whole.missing.empty());
   merged.cursor = slowest;
   merged.state = running   ? OperationState::kRunning
                  : stopped ? OperationState::kStopped

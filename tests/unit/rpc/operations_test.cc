@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bulk operations of a server with several shards.
+#include <string>
+#include <thread>
+#include <utility>
+
 #include "gmock/gmock.h"
 
 #include "server/api/operations/operation_view.h"
@@ -27,6 +31,28 @@ TEST_F(OperationsTest, AStopLeavesAnOperationThatIsDone) {
   const auto stopped = Must(&Admin::CancelOperation, "name: 'n'").operation();
   EXPECT_EQ(stopped.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(Operation("n").state(), v1::Operation::STATE_DONE);
+}
+
+// The crash came after the start in shard 0.
+TEST_F(OperationsTest, TheNextStartOfTheServerCompletesAStart) {
+  Start();
+  // In both shards.
+  for (int i = 0; i < 8; ++i) MustSchedule(NewMessage("t", "p", 100));
+  protocol::OperationCommand command;
+  command.name = "n";
+  command.spec = protocol::OperationSpec{
+      .topic = storage::TopicId{1}, .filter = {}, .action = protocol::BulkAction::kCancel};
+  command.starting = true;
+  ASSERT_TRUE(node_->Post(0, std::move(command)).ok());
+  while (!Call(&Admin::GetOperation, "name: 'n'").ok()) std::this_thread::yield();
+  EXPECT_EQ(Operation("n").state(), v1::Operation::STATE_STARTING);
+  ListenAgain();
+  Serve();
+  EXPECT_NE(Operation("n").state(), v1::Operation::STATE_STARTING);
+  while (Operation("n").state() == v1::Operation::STATE_RUNNING && !HasFailure())
+    std::this_thread::yield();
+  EXPECT_EQ(Operation("n").state(), v1::Operation::STATE_DONE);
+  EXPECT_EQ(Operation("n").changed(), 8);
 }
 
 // Shard 0 has dropped its part. Older programs left the mark of a start in the others.
