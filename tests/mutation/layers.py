@@ -73,6 +73,8 @@ FAULTS = [
     ("a recurrence goes on and is not saved", "server/recurrences/recurrence_engine.cc",
      "if (entry->rule.has_value()) MakeNext(now, entry, state.nominal_ms); Save(*entry);",
      "if (entry->rule.has_value()) MakeNext(now, entry, state.nominal_ms);", CONCURRENT, "P1", 150),
+    ("a start that a crash cut off goes on nowhere", "server/messages/bulk_runner.cc",
+     "if (status.ok() && core_.shard != 0) status = CompleteStarts(now);", "", CONCURRENT, "P1", 150),
     ("a step back of the clock empties the wheel and keeps the horizon", CLAIMS,
      "horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_)); load_from_ms_ = std::min(", "load_from_ms_ = std::min(",
      CLOCK, "P1", 150),

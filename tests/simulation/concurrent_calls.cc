@@ -134,6 +134,8 @@ void ConcurrentCalls::Crash() {
   }
   contract_.OnEnd(how, open);
   calls_.clear();
+  Count("starts of operations cut off", bulk_starts_.size());
+  bulk_starts_.clear();
   if (clean) {
     Note("clean stop");
   } else {
@@ -311,7 +313,32 @@ void ConcurrentCalls::DoBulk() {
       spec.action == protocol::BulkAction::kCancel || spec.action == protocol::BulkAction::kPurge;
   contract_.OnBulk(spec.topic, kBulkPrefix, ends);
   command.spec = spec;
-  SendToAll(command);
+  if (shard_count_ > 1) {
+    command.starting = true;
+    bulk_starts_[command.tag].command = command;
+  }
+  Send(0, std::move(command));
+}
+
+void ConcurrentCalls::ContinueBulks() {
+  std::vector<CallTag> ready;
+  for (const auto& [tag, start] : bulk_starts_) {
+    if (start.open == 0) ready.push_back(tag);
+  }
+  for (const CallTag tag : ready) {
+    const auto start = bulk_starts_.find(tag);
+    // An answer to the commands of another one has met a failure of the server.
+    if (start == bulk_starts_.end()) continue;
+    protocol::OperationCommand command = start->second.command;
+    if (!std::exchange(start->second.sent_to_all, true)) {
+      start->second.open = shard_count_;
+      SendToAll(command);
+    } else {
+      bulk_starts_.erase(tag);
+      command.starting = false;
+      Send(0, std::move(command));
+    }
+  }
 }
 
 void ConcurrentCalls::DoRecurrence() {
@@ -479,6 +506,7 @@ void ConcurrentCalls::RepairDisk() {
 // ---- The runtime
 
 void ConcurrentCalls::StepShard(uint16_t shard) {
+  ContinueBulks();
   base::Now now = now_;
   if (fault_ == PlantedFault::kEarlyClock) now.wall_ms += 5;
   const std::map<SubscriptionId, uint64_t> kept = CountKept();
@@ -512,6 +540,15 @@ void ConcurrentCalls::OnOther(const protocol::Reply& reply) {
       contract_.subscriptions().at(calls_.at(change->tag).subscription).unknown = true;
     }
     CloseCall(change->tag);
+  } else if (const auto* operation = std::get_if<protocol::OperationReply>(&reply)) {
+    const auto start = bulk_starts_.find(operation->tag);
+    if (start == bulk_starts_.end()) return;
+    if (!operation->status.ok()) {
+      bulk_starts_.erase(start);
+      return;
+    }
+    start->second.command.first_ms = operation->operation.first_ms;
+    --start->second.open;
   }
 }
 

@@ -63,6 +63,8 @@ class ConcurrentCalls : public Calls {
   // ---- Clients
   Ask NewAsk(bool in_batch) override;
   void DoBulk();
+  // Sends the next commands of the operations that are being started, if their answers are here.
+  void ContinueBulks();
   void DoRecurrence();
   void StopRecurrences();
 
@@ -97,6 +99,8 @@ class ConcurrentCalls : public Calls {
   // Describes a subscription that keeps more than its bound; empty if there is none.
   std::string BeyondBounds();
   void CheckBounds();
+  // Checks that no operation has started in some shards only.
+  void CheckOperations();
 
   const bool hot_key_;
   // Messages become unreadable in this run.
@@ -106,6 +110,15 @@ class ConcurrentCalls : public Calls {
   // The records of the unreadable messages. Some may have been replaced or erased since.
   std::map<std::pair<uint16_t, storage::MessageKey>, std::string> damaged_;
   ConcurrentContract contract_;
+  // A bulk operation starts in shard 0, then in all shards. Then shard 0 hears the end of the
+  // start.
+  struct BulkStart {
+    protocol::OperationCommand command;
+    bool sent_to_all = false;
+    // The number of missing answers.
+    size_t open = 1;
+  };
+  std::map<protocol::CallTag, BulkStart> bulk_starts_;
   uint64_t next_ask_ = 1;
   uint32_t next_subscription_ = uint32_t{1} << 31;
   protocol::SubscriptionGauges inspected_;

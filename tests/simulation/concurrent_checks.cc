@@ -130,6 +130,25 @@ void ConcurrentCalls::CheckBounds() {
   }
 }
 
+// ---- Bulk operations
+
+void ConcurrentCalls::CheckOperations() {
+  constexpr size_t kOperationsMax = 1'000;
+  std::vector<storage::ObjectRef> objects;
+  if (!store_->ScanObjects(storage::ObjectKind::kOperation, 0, "", kOperationsMax, &objects).ok()) {
+    return Violate("the operations cannot be read");
+  }
+  for (const storage::ObjectRef& object : objects) {
+    const auto first = protocol::DecodeOperation(object.name, object.value);
+    for (uint16_t shard = 1; shard < shard_count_; ++shard) {
+      const auto bytes = store_->GetObject(storage::ObjectKind::kOperation, shard, object.name);
+      const auto part = protocol::DecodeOperation(object.name, bytes->value_or(""));
+      if (part.ok() && part->first_ms == first->first_ms) continue;
+      Violate(absl::StrCat(object.name, " has not started in shard ", shard));
+    }
+  }
+}
+
 // ---- The drain
 
 void ConcurrentCalls::StopAll(bool check_bounds) {
@@ -203,6 +222,7 @@ void ConcurrentCalls::Drain() {
   if (!ok()) return;
   contract_.CheckDrained();
   CheckContract();
+  CheckOperations();
   CheckNothingLeft();
   if (!calls_.empty()) Violate("a call was never answered");
   CheckForgotten(contract_.ids(), static_cast<uint32_t>(kDeadLetters));
