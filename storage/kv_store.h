@@ -153,8 +153,8 @@ class KvStore {
   // `fill` at most once, before it writes. An empty batch is allowed: with kSynced it makes earlier
   // appends durable. Errors:
   //   FAILED_PRECONDITION  the store was fenced before, so nothing of this append was written
-  //   others               readers do not see the changes, and the next open finds all or none of
-  //                        them. The store is fenced from now on
+  //   others               the next open finds all or none of the changes. The store is fenced from
+  //                        now on, and what readers see of the changes is not to be used
   // Cost: an engine writes keys in ascending order for a third less. Thread safety: one caller at a
   // time.
   virtual absl::Status Append(absl::FunctionRef<void(KvBatch*)> fill, Durability durability) = 0;

@@ -49,7 +49,7 @@ class RecordStore : public JournaledStore {
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
 
   // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced:
-  // after a power cut the store is at an earlier place. An error fences the store. REQUIRES:
+  // after a power cut the store is at an earlier place. A failed write fences the store. REQUIRES:
   // in_cell(); one caller at a time.
   absl::Status ApplyLogged(std::span<const RecordBatch> group, const LogPlace& place);
   // The place of the last ApplyLogged. REQUIRES: in_cell(); the caller is that of ApplyLogged.

@@ -113,7 +113,7 @@ absl::Status RepairCopy::Flush() {
           absl::StrCat("there is too little free space at ", target_.data_dir()));
     }
   }
-  absl::Status status = target_.Append(
+  absl::Status status = target_.Write(
       [this](KvBatch* batch) {
         for (const Change& change : changes_) batch->Put(change.family, change.key, change.value);
         counts_.ForEachChange([batch](const StoreKey& key, absl::string_view change) {
@@ -541,7 +541,7 @@ absl::StatusOr<std::optional<MessageKey>> RepairCopy::FindMessage(uint16_t shard
 absl::Status RepairCopy::Finish() {
   if (absl::Status status = Flush(); !status.ok()) return status;
   if (source_.witness().has_value()) epoch_ = std::max(epoch_, source_.witness()->epoch);
-  return target_.Append([this](KvBatch* batch) { AddLastRecords(batch); }, Durability::kSynced);
+  return target_.Write([this](KvBatch* batch) { AddLastRecords(batch); }, Durability::kSynced);
 }
 
 void RepairCopy::AddLastRecords(KvBatch* batch) {

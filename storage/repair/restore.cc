@@ -164,7 +164,7 @@ absl::Status WriteNote(const std::string& store_dir, const RestoreNote& note) {
   RocksDbDatabase& database = **opened;
   const NameKey key = NameKey::OfObject(static_cast<uint8_t>(ObjectKind::kCatalog),
                                         kRepairNotePartition, kRestoreNoteName);
-  absl::Status status = database.Append(
+  absl::Status status = database.Write(
       [&](KvBatch* batch) {
         // No file has this identity, so the first start takes the directory for a copy.
         batch->Put(ColumnFamily::kMeta, WitnessFileKey().bytes(),

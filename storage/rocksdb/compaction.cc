@@ -40,7 +40,7 @@ class CountMergeOperator final : public rocksdb::MergeOperator {
   const char* Name() const override { return "duetime.count"; }
 };
 
-// RocksDB stores the name in the properties of tables.
+// As in earlier versions: RocksDB writes the name into its logs and options.
 const char* FilterName(ColumnFamily family) {
   return LayoutOf(family).sums ? "duetime.zero_count" : "duetime.expiry";
 }

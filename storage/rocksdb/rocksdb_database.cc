@@ -315,7 +315,7 @@ absl::Status RocksDbDatabase::Upgrade() {
     }
     absl::Status status = upgrades_[version - kFirstFormatVersion](this);
     if (!status.ok()) return status;
-    status = Append(
+    status = Write(
         [version](KvBatch* last) {
           last->Delete(ColumnFamily::kMeta, UpgradeKey().bytes());
           last->Put(ColumnFamily::kMeta, FormatVersionKey().bytes(), EncodeNumber(version + 1));
@@ -348,7 +348,7 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   } else if (absl::Status status = MarkIfCopied(&marks); !status.ok()) {
     return status;
   }
-  absl::Status status = Append(
+  absl::Status status = Write(
       [&marks](KvBatch* batch) {
         for (const auto& [key, value] : marks) batch->Put(key.family(), key.bytes(), value);
       },
@@ -423,6 +423,10 @@ absl::Status RocksDbDatabase::ClaimUntilNow(Marks* marks) {
 absl::Status RocksDbDatabase::Append(absl::FunctionRef<void(KvBatch*)> fill,
                                      Durability durability) {
   if (fenced()) return absl::FailedPreconditionError("the store is fenced");
+  return Write(fill, durability);
+}
+
+absl::Status RocksDbDatabase::Write(absl::FunctionRef<void(KvBatch*)> fill, Durability durability) {
   StopPerfCounters();
   rocksdb::Status status = BeginBatch();
   if (status.ok()) {

@@ -60,6 +60,9 @@ class RocksDbDatabase final : public KvStore {
 
   // After the first error, here or in the background, the database is fenced for good.
   absl::Status Append(absl::FunctionRef<void(KvBatch*)> fill, Durability durability) override;
+  // As Append, for writers that tell a person what happened: if the database is fenced by an error
+  // in the background, returns that error (INTERNAL), not FAILED_PRECONDITION.
+  absl::Status Write(absl::FunctionRef<void(KvBatch*)> fill, Durability durability);
   void DropExpired(uint64_t until_ms) override;
   KvSource* source() override { return source_.get(); }
 
