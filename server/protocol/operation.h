@@ -66,7 +66,8 @@ struct Operation {
   // In shard 0: the start of the operation is not known to have reached all shards or, with
   // `elsewhere`, all cells.
   bool starting = false;
-  // Other cells start the operation as well. Only a repeat of the request ends such a start.
+  // Other cells start the operation as well. Only a repeat of the request, or a stop,
+  // ends such a start.
   bool elsewhere = false;
   // The create_ms in shard 0, which all parts of an operation have in common. It distinguishes them
   // from parts of an earlier operation with the same name. 0 in operations of older programs.

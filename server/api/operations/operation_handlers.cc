@@ -111,25 +111,29 @@ Co<absl::StatusOr<WholeOperation>> StartOperation(ApiWorker& worker, std::string
   const auto started = co_await first;
   if (!started.ok()) co_return started.status();
   command.first_ms = started->operation.first_ms;
-  // All shards had it or, if it was stopped, must not get it. Those that dropped it must not repeat
-  // it. Of an operation that an older program started, nothing is known.
+  absl::StatusOr<WholeOperation> whole;
   if (!started->operation.starting && command.first_ms != 0) {
-    co_return co_await ReadWhole(worker, std::move(command.name));
+    // All shards had it or, if it was stopped, must not get it. Those that dropped it must not
+    // repeat it. Of an operation that an older program started, nothing is known.
+    whole = co_await ReadWhole(worker, command.name);
+  } else {
+    whole = co_await AskAllShards(worker, command);
   }
-  auto whole = co_await AskAllShards(worker, command);
-  if (!whole.ok() || !whole->sum.starting || starting) co_return whole;
-  // All shards have the operation.
-  command.starting = command.elsewhere = false;
-  Ask<protocol::OperationReply, protocol::OperationCommand> last(&worker, 0, command);
-  const auto confirmed = co_await last;
-  if (!confirmed.ok()) co_return confirmed.status();
-  // A CancelOperation that came in between did not reach all shards either.
-  if (confirmed->operation.state == protocol::OperationState::kStopped) {
-    command.spec.reset();
-    co_return co_await AskAllShards(worker, std::move(command));
+  if (!whole.ok()) co_return whole;
+  bool stopped = whole->stopped;
+  if (whole->sum.starting && !stopped && !starting) {
+    // All shards have the operation.
+    command.starting = command.elsewhere = false;
+    Ask<protocol::OperationReply, protocol::OperationCommand> last(&worker, 0, command);
+    const auto confirmed = co_await last;
+    if (!confirmed.ok()) co_return confirmed.status();
+    stopped = confirmed->operation.state == protocol::OperationState::kStopped;
+    whole->starting = false;
   }
-  whole->starting = false;
-  co_return whole;
+  if (!stopped) co_return whole;
+  // A CancelOperation that came in between may not have reached all shards.
+  command.spec.reset();
+  co_return co_await AskAllShards(worker, std::move(command));
 }
 
 // Reads an operation on whose topic the client of the call may do this.

@@ -113,11 +113,10 @@ WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count
   const protocol::Operation& first = parts.begin()->second;
   // Only shard 0 hears the end of the start.
   const bool starting = parts.begin()->first == 0 && first.starting;
-  WholeOperation whole = {.sum = first, .starting = false, .missing = {}};
+  WholeOperation whole = {.sum = first, .starting = false, .missing = {}, .stopped = false};
   protocol::Operation& merged = whole.sum;
   merged.matched = merged.changed = merged.unchanged = 0;
   bool running = false;
-  bool stopped = false;
   storage::MessageKey slowest;
   for (uint16_t shard = 0; shard < shard_count; ++shard) {
     const auto found = parts.find(shard);
@@ -132,16 +131,16 @@ WholeOperation Merge(const protocol::OperationParts& parts, uint16_t shard_count
     merged.unchanged += part.unchanged;
     merged.create_ms = std::min(merged.create_ms, part.create_ms);
     merged.end_ms = std::max(merged.end_ms, part.end_ms);
-    stopped = stopped || part.state == OperationState::kStopped;
+    whole.stopped = whole.stopped || part.state == OperationState::kStopped;
     if (part.state != OperationState::kRunning) continue;
     slowest = running ? std::min(slowest, part.cursor) : part.cursor;
     running = true;
   }
   whole.starting = starting && (first.elsewhere || !whole.missing.empty());
   merged.cursor = slowest;
-  merged.state = running   ? OperationState::kRunning
-                 : stopped ? OperationState::kStopped
-                           : OperationState::kDone;
+  merged.state = running         ? OperationState::kRunning
+                 : whole.stopped ? OperationState::kStopped
+                                 : OperationState::kDone;
   return whole;
 }
 

@@ -24,6 +24,8 @@ struct WholeOperation {
   // not know.
   bool starting = false;
   std::vector<uint16_t> missing;
+  // A part was stopped. If the sum is running, the stop has not reached all shards.
+  bool stopped = false;
 };
 
 // Merges the parts of all shards. REQUIRES: there is a part.

@@ -55,6 +55,26 @@ TEST_F(OperationsTest, TheNextStartOfTheServerCompletesAStart) {
   EXPECT_EQ(Operation("n").changed(), 8);
 }
 
+// The stop comes while shard 0 commits its start, so the other shards do not know the operation.
+TEST_F(OperationsTest, AStopThatMeetsTheStartStopsAllShards) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  MustSchedule(NewMessage("t", "p", 100));
+  gate->SetOpen(false);
+  v1::Operation started;
+  std::thread client([&] {
+    started =
+        Must(&Admin::StartBulk, "topic: 't' action: BULK_ACTION_CANCEL name: 'n'").operation();
+  });
+  gate->AwaitAppend();
+  protocol::OperationCommand stop;
+  stop.name = "n";
+  ASSERT_TRUE(node_->Post(0, std::move(stop)).ok());
+  gate->SetOpen(true);
+  client.join();
+  EXPECT_EQ(started.state(), v1::Operation::STATE_STOPPED);
+}
+
 // Shard 0 has dropped its part. Older programs left the mark of a start in the others.
 TEST_F(OperationsTest, OnlyThePartOfShard0SaysThatAnOperationIsStarting) {
   protocol::Operation part;
