@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -271,7 +272,9 @@ class Shard::Impl {
   // Commands of streams need no answer: the runtime ends the streams of a failed shard.
   template <typename Command>
   void Refuse(const Command& command) {
-    if constexpr (protocol::Answered<Command>) {
+    // Not a constraint: a command without a line in reply_to.h must not compile.
+    using Reply = typename protocol::ReplyOf<Command>::Type;
+    if constexpr (!std::is_void_v<Reply>) {
       core_.Answer(protocol::ReplyTo(command, base::StorageFailedError()));
     }
   }
