@@ -81,8 +81,8 @@ class KvReader {
   // reader has not stopped.
   virtual void Seek(absl::string_view key) = 0;
 
-  // OK at the end of the range. A DamageError: the next key lies in damage, and the reader does not
-  // go around it. Other errors: the store cannot be used. REQUIRES: !Valid().
+  // OK if Valid(), and at the end of the range. A DamageError: the next key lies in damage, and the
+  // reader does not go around it. Other errors: the store cannot be used.
   virtual absl::Status status() const = 0;
 
   // True if the reader has met damage, so that it may have left out keys.

@@ -68,7 +68,10 @@ std::optional<std::string> KvStoreContract::Get(ColumnFamily family, absl::strin
 
 KvStoreContract::Entries KvStoreContract::Rest(KvReader* reader) {
   Entries entries;
-  for (; reader->Valid(); reader->Next()) entries.emplace_back(reader->key(), reader->value());
+  for (; reader->Valid(); reader->Next()) {
+    EXPECT_TRUE(reader->status().ok()) << reader->status();
+    entries.emplace_back(reader->key(), reader->value());
+  }
   EXPECT_TRUE(reader->status().ok()) << reader->status();
   EXPECT_FALSE(reader->went_around());
   EXPECT_FALSE(reader->stopped());

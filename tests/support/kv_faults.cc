@@ -45,10 +45,7 @@ class KvFaults::Reader final : public KvReader {
     detour_end_.reset();
     Settle(std::string(std::max(key, lower_)));
   }
-  absl::Status status() const override {
-    DT_CHECK(!Valid());
-    return status_;
-  }
+  absl::Status status() const override { return status_; }
 
  private:
   // Finds the first readable key that is not less than `from`. REQUIRES: the inner reader is at its
@@ -210,6 +207,7 @@ std::unique_ptr<storage::KvStore> KvFaults::Open(std::unique_ptr<storage::KvStor
   {
     const base::MutexLock lock(&mutex_);
     append_fault_.reset();
+    read_status_ = absl::OkStatus();
     pending = std::exchange(pending_, std::nullopt);
     list = list_ = std::make_shared<storage::DamageList>();
     for (Range& range : ranges_) {
@@ -268,6 +266,18 @@ void KvFaults::AddRange(ColumnFamily family, absl::string_view first, absl::stri
 void KvFaults::Repair() {
   const base::MutexLock lock(&mutex_);
   ranges_.clear();
+}
+
+void KvFaults::CopyDamageTo(KvFaults* copy) const {
+  const base::MutexLock lock(&mutex_);
+  const base::MutexLock lock_copy(&copy->mutex_);
+  DT_CHECK(copy->ranges_.empty());
+  copy->ranges_ = ranges_;
+  copy->files_ = files_;
+  // What was written is durable in the copy.
+  for (Range& range : copy->ranges_) {
+    for (auto& [key, append] : range.written) append = 0;
+  }
 }
 
 bool KvFaults::pending() const {

@@ -54,7 +54,7 @@ class KvFaults {
 
   // Makes the next append of the open store fail. The store is fenced from then on.
   void FailNextAppend(AppendFault fault);
-  // Makes every read return `status`, until FailReads(OkStatus()).
+  // Makes every read of the open store return `status`, until FailReads(OkStatus()).
   void FailReads(const absl::Status& status);
 
   // Damages the keys from `first` to `last`, both included, whether or not they are stored.
@@ -64,6 +64,8 @@ class KvFaults {
   void Hide(storage::ColumnFamily family, absl::string_view first, absl::string_view last);
   // Makes all bytes readable again.
   void Repair();
+  // Gives `copy`, which has no damage, the same damage, as a copy of the files has it.
+  void CopyDamageTo(KvFaults* copy) const;
 
   // True if an append with kUnknownApplied waits for the next opening.
   bool pending() const;

@@ -54,8 +54,9 @@ class MapDisk {
   // The number of appends that a power cut may undo now.
   size_t unsynced_appends() const;
 
-  // A disk with what readers see now, all of it durable.
-  std::unique_ptr<MapDisk> Checkpoint() const;
+  // Makes `copy` hold what readers see now, all of it durable. REQUIRES: no store is open over
+  // `copy`.
+  void CopyTo(MapDisk* copy) const;
 
  private:
   class Store;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemoryStore: the store of tests and of the simulation. It has the daemon's own records, keys and
+// counters over a storage engine in memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/mutex.h"
+#include "storage/record_store.h"
+#include "tests/support/kv_faults.h"
+#include "tests/support/map_disk.h"
+
+namespace duetime::test {
+
+// The disk under a MemoryStore. Its content survives when the store is destroyed and another one is
+// opened over it. Guarantees: those of MapDisk. Thread-safe.
+class MemoryDisk {
+ public:
+  // As for a data directory, the shard count is fixed. REQUIRES: 1 <= shard_count <=
+  // MessageId::kSlotCount.
+  explicit MemoryDisk(uint16_t shard_count) : shard_count_(shard_count) {}
+  MemoryDisk(const MemoryDisk&) = delete;
+  MemoryDisk& operator=(const MemoryDisk&) = delete;
+
+  // As MapDisk::PowerCut. An append with KvFaults::AppendFault::kUnknownApplied is the last one
+  // that may survive.
+  void PowerCut(size_t kept, bool torn = false);
+  // The number of appends that a power cut may remove now.
+  size_t unsynced_appends() const;
+
+  // A disk with what readers see now, all of it durable, and with the same damage.
+  std::unique_ptr<MemoryDisk> Checkpoint() const;
+
+  // Damages the record of a message, as a wrong checksum does: see MessageStore. A later record of
+  // the same key is sound. All that was written so far is durable.
+  void Damage(uint16_t shard, const storage::MessageKey& key);
+  // The same for the index entry of a name.
+  void DamageIndex(uint16_t shard, storage::TopicId topic, storage::IndexKind kind,
+                   absl::string_view name);
+  // The same for a subscription's backlog at a place, whether or not a message is listed there.
+  void DamageBacklog(uint16_t shard, storage::SubscriptionId subscription,
+                     const storage::MessageKey& place);
+  // The same for a subscription's progress with a message.
+  void DamageProgress(uint16_t shard, const storage::MessageKey& key,
+                      storage::SubscriptionId subscription);
+  // The same for all counters of a topic. Lasts as long as the disk, because counters are sums.
+  void DamageCounts(uint16_t shard, storage::TopicId topic);
+  // From now on, scans leave out a subscription's backlog entry, as they do with tables of too many
+  // damaged blocks. A later record of the place is shown.
+  void HideBacklog(uint16_t shard, storage::SubscriptionId subscription,
+                   const storage::MessageKey& place);
+  // Makes all that was damaged or hidden readable again.
+  void Repair() { faults_.Repair(); }
+
+ private:
+  friend class MemoryStore;
+
+  void DamageKey(const storage::StoreKey& key);
+  std::unique_ptr<storage::KvStore> Open() { return faults_.Open(map_.Open()); }
+  // The state of the next opening.
+  storage::StoreState NextState();
+
+  const uint16_t shard_count_;
+  MapDisk map_;
+  KvFaults faults_;
+
+  mutable base::Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// A JournaledStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
+// older store.
+//
+// Deterministic: no clock, no randomness. Only a test causes faults. Drops expired entries at once,
+// so that tests detect code that relies on an expired entry. Thread-safe, as MessageStore requires;
+// so are the calls that cause faults.
+class MemoryStore : public storage::RecordStore {
+ public:
+  using Fault = KvFaults::AppendFault;
+
+  // Opens the disk, which increments and syncs its epoch. REQUIRES: `disk` outlives the store.
+  explicit MemoryStore(MemoryDisk* disk)
+      : storage::RecordStore(disk->Open(), disk->NextState()), disk_(disk) {}
+
+  // Makes the next Append end with `fault`. The store is fenced from then on.
+  void FailNextAppend(Fault fault) { disk_->faults_.FailNextAppend(fault); }
+  // Makes every read return `status`, until FailReads(OkStatus()).
+  void FailReads(const absl::Status& status) { disk_->faults_.FailReads(status); }
+  // The number of accepted appends since the store was opened.
+  uint64_t accepted_appends() const { return accepted_appends_.load(); }
+
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override;
+
+ private:
+  MemoryDisk* const disk_;
+  std::atomic<uint64_t> accepted_appends_ = 0;
+};
+
+}  // namespace duetime::test
