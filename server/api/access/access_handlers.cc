@@ -29,7 +29,8 @@ absl::Status Validate(const v1::CheckAccessRequest& request, Verb verb) {
   if (request.groups_size() > kGroupsMax ||
       (request.principal().empty() && request.groups_size() > 0)) {
     return Invalid("INVALID_PRINCIPAL", "groups",
-                   absl::StrCat("at most ", kGroupsMax, ", and only with a principal"));
+                   absl::StrCat("at most ", kGroupsMax, ", and only with a principal"),
+                   {{"limit", absl::StrCat(kGroupsMax)}});
   }
   return verb == Verb::kOperate ? absl::OkStatus() : ValidateTopic(request.topic(), "topic");
 }

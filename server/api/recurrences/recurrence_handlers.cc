@@ -394,7 +394,10 @@ Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                    const v1::PreviewRecurrenceRequest& request,
                                    v1::PreviewRecurrenceResponse* response) {
   if (request.count() < 0 || request.count() > kPreviewMax) {
-    co_return Invalid("INVALID_PAGE_SIZE", "count", absl::StrCat("0 to ", kPreviewMax));
+    const absl::Status invalid =
+        Invalid("INVALID_PAGE_SIZE", "count", absl::StrCat("0 to ", kPreviewMax),
+                {{"limit", absl::StrCat(kPreviewMax)}});
+    co_return invalid;
   }
   const auto count = static_cast<size_t>(request.count() == 0 ? kPreviewDefault : request.count());
   const uint64_t clock_ms = worker.context().clock->Read().wall_ms;

@@ -195,7 +195,8 @@ absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire*
       break;
     default:
       return Invalid(kRecurrenceReason, "recurrence.overlap",
-                     absl::StrCat("unknown value ", from.overlap()));
+                     absl::StrCat("unknown value ", from.overlap()),
+                     {{"value", absl::StrCat(from.overlap())}});
   }
   switch (from.misfire()) {
     case v1::Recurrence::MISFIRE_UNSPECIFIED:
@@ -210,7 +211,8 @@ absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire*
       break;
     default:
       return Invalid(kRecurrenceReason, "recurrence.misfire",
-                     absl::StrCat("unknown value ", from.misfire()));
+                     absl::StrCat("unknown value ", from.misfire()),
+                     {{"value", absl::StrCat(from.misfire())}});
   }
   return absl::OkStatus();
 }
