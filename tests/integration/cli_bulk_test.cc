@@ -35,6 +35,15 @@ TEST_F(CliTest, BulkChangesAllThatMatch) {
   EXPECT_EQ(Cli({"bulk", "get", "none"}).exit.code, 3);
 }
 
+TEST_F(CliTest, ATopicWithMessagesIsDeletedByOneCommand) {
+  ASSERT_EQ(Cli({"schedule", "t", "p", "--in", "1h", "--count", "300"}).exit.code, 0);
+  EXPECT_EQ(Cli({"topic", "delete", "t"}).exit.code, 3);
+  const RunResult deleted = Cli({"topic", "delete", "t", "--force", "--wait"});
+  EXPECT_EQ(deleted.exit.code, 0) << deleted.err;
+  EXPECT_EQ(deleted.out, "topic t is deleted\n");
+  EXPECT_EQ(Cli({"topic", "get", "t"}).exit.code, 3);
+}
+
 // Letters that one command makes have the same time, and no label tells them apart.
 TEST_F(CliTest, OneDeadLetterGoesBackByItsId) {
   constexpr size_t kLetters = 5;

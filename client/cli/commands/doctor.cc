@@ -30,9 +30,10 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// The most topics that doctor looks at, and the most messages of each.
+// The most topics that doctor looks at, the most messages of each, and the most operations.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
+constexpr int kOperationsMax = 1'000;
 constexpr int kOffsetReads = 3;
 // After half of an answer that took so long, no further one is asked for.
 constexpr absl::Duration kSlowAnswer = absl::Milliseconds(500);
@@ -112,6 +113,20 @@ absl::Status CheckMessages(const client::ClientOptions& options,
     messages.insert(messages.end(), page->messages().begin(), page->messages().end());
   }
   Append(CheckFailing(messages, subscriptions), all);
+  return absl::OkStatus();
+}
+
+absl::Status CheckAllOperations(const client::ClientOptions& options,
+                                const v1::ServerInfoResponse& info, Findings* all) {
+  const auto client = AdminClient::Create(options);
+  if (!client.ok()) return client.status();
+  v1::ListOperationsRequest request;
+  request.set_page_size(kOperationsMax);
+  const absl::StatusOr<v1::ListOperationsResponse> page = (*client)->ListOperations(request);
+  if (!page.ok()) return page.status();
+  Append(CheckOperations({page->operations().begin(), page->operations().end()},
+                         client::FromProto(info.server_time())),
+         all);
   return absl::OkStatus();
 }
 
@@ -253,11 +268,12 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   if ((status.ok() && whole) || refused) findings.push_back(AskForIdentity(options));
   if (status.ok() && whole) status = CheckAllTopics(options, info, &findings);
   if (status.ok() && whole) status = CheckAllRecurrences(options, info, &findings);
+  if (status.ok() && whole) status = CheckAllOperations(options, info, &findings);
   if (!whole) {
     findings.push_back({.level = Level::kWarning,
                         .check = "topics",
-                        .text = "identity, topics, messages and recurrences were not looked at, "
-                                "because not all cells answer",
+                        .text = "identity, topics, messages, recurrences and operations were not "
+                                "looked at, because not all cells answer",
                         .advice = "Run this again when all cells answer."});
   }
   if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));

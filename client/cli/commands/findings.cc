@@ -36,6 +36,7 @@ constexpr absl::Duration kCertificateBad = absl::Hours(3 * 24);
 constexpr int64_t kOpenFilesMin = 20'000;
 constexpr int64_t kWaitingForKeyMax = 1'000;
 constexpr int kAttemptsMax = 9;
+constexpr absl::Duration kStartMax = absl::Minutes(1);
 // Threads of the server other than those of shards and connections: its own, and those of gRPC and
 // RocksDB.
 constexpr int64_t kOtherThreadsMax = 60;
@@ -386,6 +387,27 @@ Findings CheckRecurrences(const v1::ServerInfoResponse& info,
   }
   if (all.empty()) all.push_back(Ok("recurrences", "none is stalled"));
   return all;
+}
+
+Findings CheckOperations(const std::vector<v1::Operation>& operations, absl::Time server_time) {
+  const v1::Operation* first = nullptr;
+  int count = 0;
+  for (const v1::Operation& operation : operations) {
+    const absl::Duration age = server_time - client::FromProto(operation.create_time());
+    if (operation.state() != v1::Operation::STATE_STARTING || age < kStartMax) continue;
+    if (first == nullptr) first = &operation;
+    ++count;
+  }
+  if (first == nullptr) return {};
+  const std::string name = Printable(first->name());
+  const std::string where = first->missing_places().empty()
+                                ? "everywhere"
+                                : "in " + Printable(absl::StrJoin(first->missing_places(), ", "));
+  std::string text = absl::StrCat("the bulk operation ", name, " has not started ", where);
+  if (count > 1) absl::StrAppend(&text, "; ", count - 1, " more like it");
+  return {Warning("operations", text,
+                  absl::StrCat("Repeat the command that started it, with --name ", name,
+                               ", or end it: duetime bulk stop ", name, "."))};
 }
 
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {

@@ -60,6 +60,10 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
 Findings CheckRecurrences(const v1::ServerInfoResponse& info,
                           const std::vector<v1::Recurrence>& stalled);
 
+// The bulk operations that began more than a minute before `server_time` and have not started
+// everywhere. At most one finding.
+Findings CheckOperations(const std::vector<v1::Operation>& operations, absl::Time server_time);
+
 // The subscriptions, with their counts. A key of a few messages is work as usual, and no finding.
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions);
 

@@ -120,11 +120,46 @@ absl::Status CheckMinuteLimit(Input* input) {
 }
 
 std::string DeletedTopicText(const v1::DeleteTopicRequest& request,
-                             const v1::DeleteTopicResponse& answer, const absl::TimeZone&) {
+                             const v1::DeleteTopicResponse& answer) {
   if (answer.operation().empty()) return absl::StrCat("topic ", request.name(), " is deleted\n");
   return absl::StrCat("topic ", request.name(),
-                      " is being purged and then deleted; to see the progress: duetime bulk get ",
+                      " is being purged; when that has ended, delete it again. To see the "
+                      "progress: duetime bulk get ",
                       answer.operation(), "\n");
+}
+
+// With --wait, deletes the topic again after the end of a purge.
+ExitCode DeleteTopic(const Settings& settings, const Input& input,
+                     const v1::DeleteTopicRequest& request, AdminClient* client) {
+  constexpr int kRoundsMax = 4;
+  const bool waits = input.Has("--wait");
+  for (int i = 0; i < kRoundsMax; ++i) {
+    absl::StatusOr<v1::DeleteTopicResponse> answer = client->DeleteTopic(request);
+    // Another client deleted it during the purge.
+    if (i > 0 && absl::IsNotFound(answer.status())) answer = v1::DeleteTopicResponse();
+    const bool purges = answer.ok() && !answer->operation().empty();
+    // ABORTED: a client used the topic during the call.
+    const bool again = waits && (purges || absl::IsAborted(answer.status()));
+    if (!again) {
+      return Show(settings, answer, [&](const v1::DeleteTopicResponse& shown) {
+        return DeletedTopicText(request, shown);
+      });
+    }
+    if (!purges) continue;
+    v1::GetOperationRequest get;
+    get.set_name(answer->operation());
+    absl::StatusOr<v1::Operation> purge = client->GetOperation(get);
+    if (purge.ok()) purge = WaitForEnd(settings, client, *std::move(purge));
+    if (!purge.ok()) return Fail(settings, purge.status());
+    if (purge->state() == v1::Operation::STATE_DONE) continue;
+    PrintError(absl::StrCat("topic ", request.name(),
+                            " is not deleted, because its purge is not done; see duetime bulk get ",
+                            purge->name(), "\n"));
+    return kNotAsWished;
+  }
+  PrintError(absl::StrCat("topic ", request.name(),
+                          " still gets messages; stop its producers, then repeat the command\n"));
+  return kNotAsWished;
 }
 
 Action UpdateTopic() { return Update(&AdminClient::UpdateTopic, "topic", TopicRows()); }
@@ -185,10 +220,12 @@ Commands TopicCommands() {
       {"topic delete",
        "Delete a topic and its settings",
        "",
-       {"drafts"},
-       {TopicNameRow(), Row("force", "--force",
-                            "Also if it holds messages: end them all first, also those in flight")},
-       Call(&AdminClient::DeleteTopic, DeletedTopicText)},
+       {"drafts", "drafts --force --wait"},
+       {TopicNameRow(),
+        Row("force", "--force", "If it holds messages: end them all instead, also those in flight"),
+        Row("", "--wait", "Wait until they have ended, then delete the topic",
+            {Type(Row::Type::kFlag), Needs({"--force"})})},
+       Do<AdminClient, v1::DeleteTopicRequest>(DeleteTopic)},
       {"topic pause",
        "Deliver nothing for now; the topic accepts messages, and they wait",
        "",

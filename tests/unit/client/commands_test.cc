@@ -91,6 +91,26 @@ TEST_F(CommandsTest, CancelOneOrMany) {
   EXPECT_EQ(server_.Seen<v1::CancelBatchRequest>().back().cancels(1).key().key(), "l");
 }
 
+TEST_F(CommandsTest, DeletesATopicAfterItsPurge) {
+  Answer<v1::GetOperationRequest, v1::GetOperationResponse>(
+      "operation { name: 'o' state: STATE_DONE }");
+  // Another client may delete the topic during the purge.
+  for (const bool deleted : {false, true}) {
+    int calls = 0;
+    server_.On<v1::DeleteTopicRequest, v1::DeleteTopicResponse>(
+        [&](const auto&, auto* response) -> grpc::Status {
+          if (++calls == 1) {
+            response->set_operation("o");
+          } else if (deleted) {
+            return {grpc::StatusCode::NOT_FOUND, "gone"};
+          }
+          return grpc::Status::OK;
+        });
+    EXPECT_EQ(Out("topic delete t --force --wait"), "topic t is deleted\n");
+    EXPECT_EQ(calls, 2);
+  }
+}
+
 TEST_F(CommandsTest, ExitCodesOfErrors) {
   Refuse<v1::GetRequest>(grpc::StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND");
   Refuse<v1::ExplainRequest>(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_MESSAGE_ID");

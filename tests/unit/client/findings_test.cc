@@ -133,6 +133,34 @@ TEST(FindingsTest, RecurrencesThatMakeNothing) {
   EXPECT_THAT(all[1].text, HasSubstr("3 occurrences were made anew"));
 }
 
+TEST(FindingsTest, OperationsThatDoNotStartEverywhere) {
+  const auto operation = [](const std::string& name, const std::string& rest) {
+    return ParseProto<v1::Operation>("name: '" + name + "' create_time { seconds: 1000 } " + rest);
+  };
+  const v1::Operation runs = operation("a", "state: STATE_RUNNING");
+  const v1::Operation starts =
+      operation("b", "state: STATE_STARTING missing_places: 'cell b' missing_places: 'shard 1'");
+  const v1::Operation lost = operation("c", "state: STATE_STARTING");
+  struct Case {
+    std::vector<v1::Operation> operations;
+    int64_t second;
+    std::string text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{}, 1060, ""},
+           {{runs}, 1060, ""},
+           {{starts}, 1059, ""},
+           {{runs, starts}, 1060, "the bulk operation b has not started in cell b, shard 1"},
+           {{lost, starts}, 1060, "c has not started everywhere; 1 more like it"},
+       }) {
+    const Findings all = CheckOperations(c.operations, absl::FromUnixSeconds(c.second));
+    ASSERT_EQ(all.size(), c.text.empty() ? 0u : 1u) << c.text;
+    if (all.empty()) continue;
+    EXPECT_THAT(Remarks(all), ElementsAre("operations: warning"));
+    EXPECT_THAT(all[0].text, HasSubstr(c.text));
+  }
+}
+
 TEST(FindingsTest, AnOrderingKeyThatManyWaitFor) {
   struct Case {
     std::string key;
@@ -319,6 +347,7 @@ TEST_F(DoctorTest, LooksAtTheOldestMessagesOfTopicsThatDeliver) {
         return grpc::Status::OK;
       });
   Answer<v1::ListRequest, v1::ListResponse>("messages { topic: 'b' id: 'm' attempts: 11 }");
+  Answer<v1::ListOperationsRequest, v1::ListOperationsResponse>("");
   Refuse<v1::CheckAccessRequest>(grpc::StatusCode::FAILED_PRECONDITION, "ACCESS_CONTROL_OFF");
   EXPECT_THAT(Out("doctor"),
               HasSubstr("warning  failing     message m of b was delivered 11 times"));
@@ -337,9 +366,12 @@ TEST_F(DoctorTest, ExitCodes) {
   Answer<v1::ListTopicsRequest, v1::ListTopicsResponse>("topics { name: 'a' }");
   Answer<v1::ListSubscriptionsRequest, v1::ListSubscriptionsResponse>(
       "subscriptions { topic: 'a' name: 's' }");
+  Answer<v1::ListOperationsRequest, v1::ListOperationsResponse>(
+      "operations { name: 'n' state: STATE_STARTING }");
   Refuse<v1::CheckAccessRequest>(grpc::StatusCode::FAILED_PRECONDITION, "ACCESS_CONTROL_OFF");
   const std::string out = Out("doctor");
   EXPECT_THAT(out, HasSubstr("ok       identity    the server asks for no token"));
+  EXPECT_THAT(out, HasSubstr("warning  operations  the bulk operation n has not started"));
   EXPECT_THAT(out, HasSubstr("warning  quotas      1 of 1 topics (a) accept"));
   EXPECT_THAT(out, HasSubstr("ok       access      unix:"));
   EXPECT_THAT(Out("doctor --json"), HasSubstr("{\"check\":\"clock\",\"level\":\"ok\",\"text\":"));
