@@ -298,6 +298,13 @@ TEST(CatalogTest, ATopicThatIsUsedAtTheEndOfItsDeletionStays) {
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
 
+// A deletion that is refused leaves the topic its completed recurrences.
+void ExpectRecurrencesUnless(bool deleted, CatalogWorld* world, storage::TopicId topic) {
+  for (const ShardView& shard : world->shards()) {
+    EXPECT_EQ(shard.without_completed.contains(static_cast<uint32_t>(topic)), deleted);
+  }
+}
+
 // If a shard accepts a message at any moment of a deletion, the topic stays: either the deletion is
 // refused, or the topic is revived.
 TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
@@ -319,6 +326,7 @@ TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
     world.Run();
     const std::string reason = world.ReasonOf(world.ReplyTo(tag));
     EXPECT_TRUE(reason == "OK" || reason == "TOPIC_NOT_EMPTY") << moment << reason;
+    ExpectRecurrencesUnless(reason == "OK", &world, topic->id);
     for (int start = 0; start < 2; ++start) {
       const TopicPtr after = world.snapshot().FindTopic("a");
       ASSERT_NE(after, nullptr) << moment;
@@ -336,12 +344,14 @@ TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
     CatalogWorld world;
     ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
     ASSERT_EQ(world.Reason(ByUse("a", "s")), "OK");
+    const storage::TopicId topic = world.snapshot().FindTopic("a")->id;
     const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
     for (size_t step = 0; step < moment && world.Step(); ++step) {
     }
     EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK") << moment;
     const std::string reason = world.ReasonOf(world.ReplyTo(tag));
     EXPECT_TRUE(reason == "OK" || reason == "TOPIC_USED") << moment << reason;
+    ExpectRecurrencesUnless(reason == "OK", &world, topic);
     EXPECT_EQ(world.Reason(UpdateTopic{.name = "a",
                                        .edit =
                                            [](TopicSettings* settings) {

@@ -30,6 +30,8 @@ struct ShardView {
   // Those that were created without the messages that the shard had.
   std::set<uint32_t> from_now;
   storage::MessageId next_id{};
+  // The topics whose completed recurrences were deleted.
+  std::set<uint32_t> without_completed;
 };
 
 class CatalogWorld {
@@ -210,6 +212,7 @@ class CatalogWorld {
     const auto topic = static_cast<uint32_t>(command.topic);
     shard->topics[topic] = command;
     ExpectReported(*shard, command.dead_letter);
+    if (command.deleted) shard->without_completed.insert(topic);
     shard->next_id = std::max(shard->next_id, command.first_id);
     const bool counts = command.count && shard == &shards_[0];
     catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
