@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
+#include "storage/time_units.h"
 
 namespace duetime::test {
 namespace {
@@ -228,24 +229,27 @@ TEST(MemoryStoreTest, DamagedProgressIsUnknownUntilItIsWrittenAnew) {
 
 TEST(MemoryStoreTest, DamagedCountersAreCountedInAnotherWay) {
   constexpr TopicId kTopic{1};
-  constexpr storage::MsRange kAllTimes{0, std::numeric_limits<uint64_t>::max()};
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
   MemoryDisk disk(1);
   MemoryStore store(&disk);
   Record record;
   record.type = RecordType::kAccept;
   record.topic = kTopic;
-  record.key = Key(1);
-  record.value = EncodeMessageRecord({.header = {kTopic, 1, 1}, .payload = "payload"});
+  record.key = Key(3 * storage::kDayMs);
+  record.value =
+      EncodeMessageRecord({.header = {kTopic, record.key.due_ms, 1}, .payload = "payload"});
   ASSERT_EQ(store.Append({{{record}}}, Durability::kSynced), AppendOutcome::kAccepted);
   std::vector<BucketCount> counts;
-  ASSERT_TRUE(store.ReadCounts(0, kTopic, CountLevel::kTopic, kAllTimes, 1, &counts).ok());
+  ASSERT_TRUE(store.ReadCounts(0, kTopic, CountLevel::kTopic, {0, kMax}, 1, &counts).ok());
   ASSERT_EQ(counts.size(), 1u);
+  const BucketCount expected = counts[0];
   disk.DamageCounts(0, kTopic);
-  EXPECT_TRUE(IsDamage(store.ReadCounts(0, kTopic, CountLevel::kTopic, kAllTimes, 1, &counts)));
-  std::vector<BucketCount> scanned;
-  ASSERT_TRUE(store.ScanCounts(0, kTopic, CountLevel::kTopic, kAllTimes, 1, &scanned).ok());
-  ASSERT_EQ(scanned.size(), 1u);
-  EXPECT_EQ(scanned[0], counts[0]);
+  EXPECT_TRUE(IsDamage(store.ReadCounts(0, kTopic, CountLevel::kTopic, {0, kMax}, 1, &counts)));
+  for (const CountLevel level : {CountLevel::kHour, CountLevel::kMinute}) {
+    EXPECT_TRUE(IsDamage(store.ReadCounts(0, kTopic, level, {storage::kDayMs, kMax}, 1, &counts)));
+  }
+  ASSERT_TRUE(store.ScanCounts(0, kTopic, CountLevel::kTopic, {0, kMax}, 1, &counts).ok());
+  EXPECT_THAT(counts, ElementsAre(expected));
 }
 
 TEST(MemoryStoreTest, HiddenPlacesOfABacklogAreLeftOut) {
