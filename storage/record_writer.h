@@ -28,7 +28,7 @@ class RecordWriter {
   // A record with its key, for sorting.
   struct Entry {
     StoreKey key;
-    const Record* record;
+    const Record* record = nullptr;
   };
 
   static StoreKey KeyOf(const Record& record);

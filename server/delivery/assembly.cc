@@ -57,7 +57,7 @@ struct DeliveryAssembly::Owned {
         release(core, &ends, &backlog_reader, &fill),
         offers(core, &status, &ends, &retries),
         lease_ends(core, &pacing, &ends, &dead_letters, &retries),
-        hand_out(core, &pacing, &ends, &dead_letters, &retention, &expiry),
+        hand_out(core, &pacing, &dead_letters, &retention, &expiry),
         changes(core, &pacing, &fill, &expiry, &release),
         clean_stop(core, &ends, &retries) {}
 

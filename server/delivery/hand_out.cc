@@ -8,7 +8,6 @@
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/endings/dead_letters.h"
 #include "server/delivery/endings/expiry.h"
-#include "server/delivery/endings/message_ends.h"
 #include "server/delivery/endings/retention.h"
 #include "server/delivery/endings/retries.h"
 #include "server/delivery/leases.h"
@@ -37,13 +36,12 @@ uint64_t BytesOf(const protocol::DeliveryFrame& frame) {
 
 }  // namespace
 
-HandOut::HandOut(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
-                 Retention* retention, Expiry* expiry)
+HandOut::HandOut(const Core& core, Pacing* pacing, DeadLetters* dead_letters, Retention* retention,
+                 Expiry* expiry)
     : core_(core),
       frame_messages_max_(core.limits.frame_messages_max),
       frame_bytes_max_(core.limits.frame_bytes_max),
       pacing_(pacing),
-      ends_(ends),
       dead_letters_(dead_letters),
       retention_(retention),
       expiry_(expiry) {

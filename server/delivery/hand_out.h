@@ -30,8 +30,8 @@ namespace duetime::delivery {
 // Cost: one MultiGet for each frame. Thread safety: confined to the engine thread.
 class HandOut {
  public:
-  HandOut(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
-          Retention* retention, Expiry* expiry);
+  HandOut(const Core& core, Pacing* pacing, DeadLetters* dead_letters, Retention* retention,
+          Expiry* expiry);
 
   // Hands out about `budget` messages, counting bytes as well. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
@@ -89,7 +89,6 @@ class HandOut {
   const size_t frame_messages_max_;
   const size_t frame_bytes_max_;
   Pacing* const pacing_;
-  MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
   Retention* const retention_;
   Expiry* const expiry_;

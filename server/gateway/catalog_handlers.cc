@@ -142,28 +142,29 @@ Co<absl::Status> StartBulk(GatewayWorker& worker, const Passed& passed,
   // nothing to do.
   absl::Status status = co_await Ask(worker, passed, 0, requests->front(), response);
   if (!status.ok() && !absl::IsNotFound(status)) co_return status;
-  // A stopped operation must not run in the cells that its start did not reach, or that the stop
-  // did not reach because it came before the start.
   const auto is_stopped = [](const v1::StartBulkResponse& one) {
     return one.operation().state() == v1::Operation::STATE_STOPPED;
   };
   bool stopped = is_stopped(*response);
   response->Clear();
-  if (!stopped) {
-    const auto started = co_await AskAll<v1::StartBulkResponse>(worker, passed, *requests);
-    if (status = started.Status(worker.map()); !status.ok()) co_return status;
+  // All cells start it, and then each hears that all have it.
+  for (const bool starting : {true, false}) {
+    if (stopped) break;
+    for (v1::StartBulkRequest& one : *requests) one.set_starting(starting);
+    auto started = co_await AskAll<v1::StartBulkResponse>(worker, passed, *requests);
     stopped = std::any_of(started.responses.begin(), started.responses.end(), is_stopped);
+    response->Clear();
+    if (status = AddAnswers(worker, &started, response); !status.ok()) co_return status;
   }
-  if (stopped) {
-    v1::CancelOperationRequest cancel;
-    cancel.set_name(request.name());
-    v1::CancelOperationResponse cancelled;
-    status = co_await AskAndAdd(worker, passed, cancel, &cancelled);
-    if (status.ok()) response->mutable_operation()->Swap(cancelled.mutable_operation());
-    co_return status;
-  }
-  for (v1::StartBulkRequest& one : *requests) one.set_starting(false);
-  co_return co_await AskAndAdd(worker, passed, *requests, response);
+  if (!stopped) co_return absl::OkStatus();
+  // A stopped operation must not run in cells that its start did not reach, or that the stop met
+  // before the start.
+  v1::CancelOperationRequest cancel;
+  cancel.set_name(request.name());
+  v1::CancelOperationResponse cancelled;
+  status = co_await AskAndAdd(worker, passed, cancel, &cancelled);
+  if (status.ok()) response->mutable_operation()->Swap(cancelled.mutable_operation());
+  co_return status;
 }
 
 Co<absl::Status> ListOperations(GatewayWorker& worker, const Passed& passed,

@@ -72,28 +72,33 @@ void RestoreFilters(const CellMap& map, Answers<Response>* answers) {
   }
 }
 
-// Sends a request to all cells. The response is that of the first cell with OK, with the counts of
-// the others added.
-template <typename Request, typename Response>
-Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request& request,
-                           Response* response) {
-  Answers<Response> answers = co_await AskAll<Response>(worker, passed, request);
-  if (absl::Status status = answers.Status(worker.map()); !status.ok()) co_return status;
+// The response becomes that of the first cell with OK, with the counts of the others added.
+template <typename Response>
+absl::Status AddAnswers(GatewayWorker& worker, Answers<Response>* answers, Response* response) {
+  if (absl::Status status = answers->Status(worker.map()); !status.ok()) return status;
   if constexpr (requires(Response all) { all.mutable_operation()->missing_places(); }) {
-    NameMissing(worker.map(), &answers);
-    RestoreFilters(worker.map(), &answers);
+    NameMissing(worker.map(), answers);
+    RestoreFilters(worker.map(), answers);
   }
   bool first = true;
-  for (size_t cell = 0; cell < answers.statuses.size(); ++cell) {
-    if (!answers.statuses[cell].ok()) continue;
-    Response* const answer = &answers.responses[cell];
+  for (size_t cell = 0; cell < answers->statuses.size(); ++cell) {
+    if (!answers->statuses[cell].ok()) continue;
+    Response* const answer = &answers->responses[cell];
     if (std::exchange(first, false)) {
       response->Swap(answer);
     } else {
       Add(*WholeOf(answer), WholeOf(response));
     }
   }
-  co_return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+// Sends a request to all cells, and adds their answers.
+template <typename Request, typename Response>
+Co<absl::Status> AskAndAdd(GatewayWorker& worker, const Passed& passed, Request& request,
+                           Response* response) {
+  Answers<Response> answers = co_await AskAll<Response>(worker, passed, request);
+  co_return AddAnswers(worker, &answers, response);
 }
 
 Co<absl::Status> ListTopics(GatewayWorker& worker, const Passed& passed,

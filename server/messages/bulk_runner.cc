@@ -32,6 +32,8 @@ constexpr size_t kScanMax = 2'000;
 constexpr uint64_t kPageWriteBytesMax = uint64_t{4} << 20;
 // How long an operation is kept after its end.
 constexpr uint64_t kKeepMs = storage::kDayMs;
+// How often shard 0 looks whether a start of an earlier run has reached the other shards.
+constexpr uint64_t kLookMs = 200;
 
 absl::Status OperationNotFoundError(const std::string& name) {
   return base::MakeError(absl::StatusCode::kNotFound, "there is no operation of this name",
@@ -91,6 +93,10 @@ absl::Status BulkRunner::Recover(base::Now now) {
   });
   if (status.ok() && core_.shard != 0) status = CompleteStarts(now);
   if (status.ok()) status = CompleteStops(now);
+  for (const auto& [name, operation] : operations_) {
+    if (operation.starting && !operation.elsewhere) starts_.push_back(name);
+  }
+  if (status.ok()) status = EndStarts(now);
   if (status.ok()) Forget(now);
   return status;
 }
@@ -140,15 +146,31 @@ absl::Status BulkRunner::CompleteStops(base::Now now) {
     if (absl::Status status = LookAtOthers(operation, &everywhere, &stopped); !status.ok()) {
       return status;
     }
-    const bool started = operation.starting && !operation.elsewhere && everywhere;
-    if (!stopped && !started) continue;
+    if (!stopped) continue;
     operation.starting = operation.elsewhere = false;
-    if (stopped) {
-      End(now, protocol::OperationState::kStopped, &operation);
+    End(now, protocol::OperationState::kStopped, &operation);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::EndStarts(base::Now now) {
+  std::vector<std::string> open;
+  for (const std::string& name : starts_) {
+    const auto it = operations_.find(name);
+    if (it == operations_.end() || !it->second.starting) continue;
+    bool everywhere = true;
+    bool stopped = false;
+    absl::Status status = LookAtOthers(it->second, &everywhere, &stopped);
+    if (!status.ok()) return status;
+    if (everywhere) {
+      it->second.starting = false;
+      Save(it->second);
     } else {
-      Save(operation);
+      open.push_back(name);
     }
   }
+  starts_ = std::move(open);
+  look_mono_ms_ = starts_.empty() ? UINT64_MAX : now.mono_ms + kLookMs;
   return absl::OkStatus();
 }
 
@@ -299,6 +321,9 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
 absl::Status BulkRunner::Step(base::Now now) {
   // An operation names its topic's number, which can get another name later.
   if (now.wall_ms >= forget_ms_) Forget(now);
+  if (now.mono_ms >= look_mono_ms_) {
+    if (absl::Status status = EndStarts(now); !status.ok()) return status;
+  }
   if (running_ == 0 || page_under_way_) return absl::OkStatus();
   // Finds the next running operation, in turn.
   auto it = operations_.upper_bound(last_);

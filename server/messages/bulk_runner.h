@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,13 +38,16 @@ class BulkRunner {
 
   // Reads the operations, and completes the starts and stops that a crash interrupted. Cost:
   // O(operations), at most operations_max. REQUIRES: no shard has written since the store was
-  // opened, because the operations of other shards are read, too.
+  // opened, because the operations of other shards are read, too: one read for each running one in
+  // each other shard.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, const protocol::OperationCommand& command);
 
   // Decides a page if an operation runs and no page is uncommitted.
   absl::Status Step(base::Now now);
+  // When Step has something to do though no command comes; UINT64_MAX: never.
+  uint64_t NextWakeMono() const { return look_mono_ms_; }
 
   size_t running() const { return running_; }
   // For tests; O(operations).
@@ -55,9 +59,10 @@ class BulkRunner {
                               const std::function<void(protocol::Operation)>& visit) const;
   // Starts the operations that shard 0 is starting and this shard lacks.
   absl::Status CompleteStarts(base::Now now);
-  // Stops the operations that are stopped in another shard. In shard 0, ends the starts that have
-  // reached all shards.
+  // Stops the operations that are stopped in another shard.
   absl::Status CompleteStops(base::Now now);
+  // In shard 0: ends the starts that have reached all shards, and looks again later for the others.
+  absl::Status EndStarts(base::Now now);
   // Looks for the other parts of an operation of this shard. Sets `everywhere` if all other shards
   // have one, and `stopped` if one of these is stopped.
   absl::Status LookAtOthers(const protocol::Operation& operation, bool* everywhere,
@@ -92,6 +97,9 @@ class BulkRunner {
   uint64_t last_create_ms_ = 0;
   // When the next operation is to be forgotten.
   uint64_t forget_ms_ = 0;
+  // In shard 0: the starts that an earlier run did not end, and when to look at them again.
+  std::vector<std::string> starts_;
+  uint64_t look_mono_ms_ = UINT64_MAX;
   bool page_under_way_ = false;
   storage::MessageRecord decoded_;
 };

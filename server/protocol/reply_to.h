@@ -4,7 +4,6 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 
 #include "absl/status/status.h"
 
@@ -80,12 +79,12 @@ concept Answered = !std::is_void_v<typename ReplyOf<Command>::Type>;
 // The reply that names its command and has this status. All else is empty.
 template <Answered Command>
 typename ReplyOf<Command>::Type ReplyTo(const Command& command,
-                                        absl::Status status = absl::OkStatus()) {
+                                        const absl::Status& status = absl::OkStatus()) {
   typename ReplyOf<Command>::Type reply;
   reply.tag = command.tag;
   if constexpr (requires { reply.position; }) reply.position = command.position;
   if constexpr (requires { reply.topic; }) reply.topic = command.topic;
-  reply.status = std::move(status);
+  reply.status = status;
   return reply;
 }
 

@@ -374,7 +374,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
       locks_->ChangeInFlight(entry->state.current.id)) {
     // A client is cancelling or moving the scheduled occurrence.
     if (absl::Status room = locks_->CheckRoom(); !room.ok()) {
-      return core_.Answer(ReplyTo(command, std::move(room)));
+      return core_.Answer(ReplyTo(command, room));
     }
     const KeyLocks::Name name(entry->state.current.id);
     locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {

@@ -136,7 +136,8 @@ class Shard::Impl {
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =
         std::min({scheduler_.NextWakeMono(), DeliveryWakeMono(), pulls_.NextDeadline(),
-                  stopped_ ? std::numeric_limits<uint64_t>::max() : occurrences_.NextWakeMono()});
+                  stopped_ ? std::numeric_limits<uint64_t>::max()
+                           : std::min(occurrences_.NextWakeMono(), bulk_.NextWakeMono())});
     return result;
   }
 

@@ -37,7 +37,7 @@ TEST_F(CliTest, BulkChangesAllThatMatch) {
 
 TEST_F(CliTest, ATopicWithMessagesIsDeletedByOneCommand) {
   ASSERT_EQ(Cli({"schedule", "t", "p", "--in", "1h", "--count", "300"}).exit.code, 0);
-  EXPECT_EQ(Cli({"topic", "delete", "t"}).exit.code, 3);
+  EXPECT_EQ(Cli({"topic", "delete", "t"}).exit.code, 1) << "it has messages";
   const RunResult deleted = Cli({"topic", "delete", "t", "--force", "--wait"});
   EXPECT_EQ(deleted.exit.code, 0) << deleted.err;
   EXPECT_EQ(deleted.out, "topic t is deleted\n");
