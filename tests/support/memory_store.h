@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryStore: the store of tests and of the simulation. It has the daemon's own records, keys and
-// counters over a storage engine in memory.
+// MemoryStore: a store for tests with the daemon's own records, keys and counters, over a storage
+// engine in memory. It is to replace storage::MemoryStore.
 #pragma once
 
 #include <atomic>
