@@ -57,6 +57,8 @@ CASES = [
     ("volatile", source("storage/x.cc", "volatile int x;"), source("storage/x.cc", 'Log("volatile");')),
     ("sync", source("storage/rocksdb/x.cc", "db->Write(rocksdb::WriteOptions(), &batch);"),
      source("storage/rocksdb/x.cc", "db->Write(synced, &batch);")),
+    ("hex", source("tests/unit/x_test.cc", "auto a = absl::HexStringToBytes(text);"),
+     source("tests/unit/x_test.cc", "auto a = absl::BytesToHexString(text);")),
     ("disabled", source("tests/unit/x_test.cc", "TEST(A, DISABLED_B) {}"), source("tests/unit/x_test.cc", "TEST(A, B) {}")),
     ("namespace", source("client/x.cc", "using namespace std;"), source("client/x.cc", "using std::string;")),
     ("todo", source("client/x.cc", "// TO" "DO: later"), source("client/x.cc", "// to do so")),

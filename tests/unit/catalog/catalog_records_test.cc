@@ -88,7 +88,8 @@ TEST(CatalogRecordsTest, TheBytesStay) {
   retry->set_min_backoff_ms(500);
   retry->set_max_backoff_ms(500);
   retry->set_multiplier_percent(150);
-  const auto old = DecodeSubscription(absl::HexStringToBytes("1001220a120610f4031896014001"));
+  const auto old = DecodeSubscription(
+      absl::string_view("\x10\x01\x22\x0a\x12\x06\x10\xf4\x03\x18\x96\x01\x40\x01", 14));
   ASSERT_TRUE(old.ok()) << old.status();
   EXPECT_TRUE(*old == plain);
 }
