@@ -30,7 +30,7 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// The most topics that doctor looks at, the most messages of each, and the most operations.
+// Doctor looks at so many topics, messages of each topic, and operations, at most.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOperationsMax = 1'000;

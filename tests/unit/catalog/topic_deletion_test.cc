@@ -31,8 +31,8 @@ TEST(TopicDeletionTest, ATopicIsHiddenAfterItsRecordSaysSo) {
   EXPECT_EQ(StoredPhase(&world, "a"), TopicPhase::kDeleted);
 }
 
-// The commit may reach the catalog before the report of the message does. The flag in TopicUse
-// tells the catalog of the message.
+// The catalog may hear of the commit before it hears of the message. Then the mark in TopicUse
+// shows that there is a message.
 TEST(TopicDeletionTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   CatalogWorld world;
   TopicSettings limited;

@@ -14,6 +14,17 @@ using storage::MessageId;
 
 class ChangeCommandsTest : public MessagesFixture {
  protected:
+  static constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
+
+  void CreateOther() {
+    protocol::SubscriptionCommand create;
+    create.kind = protocol::SubscriptionCommand::Kind::kCreate;
+    create.state.id = kOther;
+    create.state.topic = kTopic;
+    create.state.name = "other";
+    create.from_now = true;
+    p_.changes->Change(now_, std::move(create));
+  }
   protocol::RescheduleReply Reschedule(const protocol::Target& target, uint64_t deliver_ms,
                                        std::optional<uint64_t> etag = std::nullopt) {
     protocol::RescheduleCommand command;
@@ -82,14 +93,7 @@ TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
 
 // The cancel is tried again while another settlement of the same batch is not complete.
 TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
-  constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
-  protocol::SubscriptionCommand create;
-  create.kind = protocol::SubscriptionCommand::Kind::kCreate;
-  create.state.id = kOther;
-  create.state.topic = kTopic;
-  create.state.name = "other";
-  create.from_now = true;
-  p_.changes->Change(now_, std::move(create));
+  CreateOther();
   Attach(protocol::StreamId{2}, kOther);
   const MessageId id = Scheduled(100);
   const auto tokens = Deliver(200);
@@ -101,16 +105,9 @@ TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
   EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kSettled);
 }
 
-// The subscription that settled it has no entry in memory any more, so only its row tells.
+// Memory has no entry of the subscription that settled the message. Only the row shows that it did.
 TEST_F(ChangeCommandsTest, ACancelRemovesTheRowOfASubscriptionThatHasSettledTheMessage) {
-  constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
-  protocol::SubscriptionCommand create;
-  create.kind = protocol::SubscriptionCommand::Kind::kCreate;
-  create.state.id = kOther;
-  create.state.topic = kTopic;
-  create.state.name = "other";
-  create.from_now = true;
-  p_.changes->Change(now_, std::move(create));
+  CreateOther();
   const MessageId id = Scheduled(100);
   const storage::MessageKey key = {.due_ms = id.due_ms(), .id = id};
   Ack(Deliver(200).at(0));
