@@ -81,6 +81,7 @@ const (
 	Messages_Schedule_FullMethodName          = "/duetime.v1.Messages/Schedule"
 	Messages_ScheduleBatch_FullMethodName     = "/duetime.v1.Messages/ScheduleBatch"
 	Messages_ScheduleStream_FullMethodName    = "/duetime.v1.Messages/ScheduleStream"
+	Messages_CallStream_FullMethodName        = "/duetime.v1.Messages/CallStream"
 	Messages_Cancel_FullMethodName            = "/duetime.v1.Messages/Cancel"
 	Messages_CancelBatch_FullMethodName       = "/duetime.v1.Messages/CancelBatch"
 	Messages_Reschedule_FullMethodName        = "/duetime.v1.Messages/Reschedule"
@@ -167,6 +168,22 @@ type MessagesClient interface {
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(ctx context.Context, opts ...grpc.CallOption) (Messages_ScheduleStreamClient, error)
+	// Makes any number of calls of Schedule, Cancel, Reschedule and Get on one stream. Each call has the rights, errors,
+	// quotas, metrics and lines in the audit log that it has by itself. It costs both sides less, because the calls that are
+	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
+	// better served by ScheduleBatch or ScheduleStream.
+	//
+	// The server answers each call as soon as it is decided, so no call waits for another. It takes up the calls of a
+	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls
+	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open; gRPC's
+	// flow control then slows the client. After its last frame the client half-closes, and the stream ends with OK when
+	// every call is answered. If the client cancels or the connection breaks, the outcome of the open calls is unknown.
+	//
+	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame, also if a call has no request or the number of a call
+	//	                                       that is open; the stream ends when the earlier calls are answered
+	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
+	//	UNAVAILABLE        DRAINING, NOT_LEADER, STORAGE_FAILED   the server ended the stream; connect again
+	CallStream(ctx context.Context, opts ...grpc.CallOption) (Messages_CallStreamClient, error)
 	// Cancels a message. CancelResponse.Outcome is the result, and is durable when the call returns. CANCELLED means that
 	// the message was never delivered to any subscriber and never will be, across crashes of the server too. A repeat
 	// gets ALREADY_CANCELLED for the topic's tombstone_retention.
@@ -347,6 +364,37 @@ func (x *messagesScheduleStreamClient) Recv() (*ScheduleStreamResponse, error) {
 	return m, nil
 }
 
+func (c *messagesClient) CallStream(ctx context.Context, opts ...grpc.CallOption) (Messages_CallStreamClient, error) {
+	stream, err := c.cc.NewStream(ctx, &Messages_ServiceDesc.Streams[1], Messages_CallStream_FullMethodName, opts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &messagesCallStreamClient{stream}
+	return x, nil
+}
+
+type Messages_CallStreamClient interface {
+	Send(*CallStreamRequest) error
+	Recv() (*CallStreamResponse, error)
+	grpc.ClientStream
+}
+
+type messagesCallStreamClient struct {
+	grpc.ClientStream
+}
+
+func (x *messagesCallStreamClient) Send(m *CallStreamRequest) error {
+	return x.ClientStream.SendMsg(m)
+}
+
+func (x *messagesCallStreamClient) Recv() (*CallStreamResponse, error) {
+	m := new(CallStreamResponse)
+	if err := x.ClientStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 func (c *messagesClient) Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error) {
 	out := new(CancelResponse)
 	err := c.cc.Invoke(ctx, Messages_Cancel_FullMethodName, in, out, opts...)
@@ -474,7 +522,7 @@ func (c *messagesClient) PreviewRecurrence(ctx context.Context, in *PreviewRecur
 }
 
 func (c *messagesClient) Subscribe(ctx context.Context, opts ...grpc.CallOption) (Messages_SubscribeClient, error) {
-	stream, err := c.cc.NewStream(ctx, &Messages_ServiceDesc.Streams[1], Messages_Subscribe_FullMethodName, opts...)
+	stream, err := c.cc.NewStream(ctx, &Messages_ServiceDesc.Streams[2], Messages_Subscribe_FullMethodName, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -589,6 +637,22 @@ type MessagesServer interface {
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(Messages_ScheduleStreamServer) error
+	// Makes any number of calls of Schedule, Cancel, Reschedule and Get on one stream. Each call has the rights, errors,
+	// quotas, metrics and lines in the audit log that it has by itself. It costs both sides less, because the calls that are
+	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
+	// better served by ScheduleBatch or ScheduleStream.
+	//
+	// The server answers each call as soon as it is decided, so no call waits for another. It takes up the calls of a
+	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls
+	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open; gRPC's
+	// flow control then slows the client. After its last frame the client half-closes, and the stream ends with OK when
+	// every call is answered. If the client cancels or the connection breaks, the outcome of the open calls is unknown.
+	//
+	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame, also if a call has no request or the number of a call
+	//	                                       that is open; the stream ends when the earlier calls are answered
+	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
+	//	UNAVAILABLE        DRAINING, NOT_LEADER, STORAGE_FAILED   the server ended the stream; connect again
+	CallStream(Messages_CallStreamServer) error
 	// Cancels a message. CancelResponse.Outcome is the result, and is durable when the call returns. CANCELLED means that
 	// the message was never delivered to any subscriber and never will be, across crashes of the server too. A repeat
 	// gets ALREADY_CANCELLED for the topic's tombstone_retention.
@@ -726,6 +790,9 @@ func (UnimplementedMessagesServer) ScheduleBatch(context.Context, *ScheduleBatch
 func (UnimplementedMessagesServer) ScheduleStream(Messages_ScheduleStreamServer) error {
 	return status.Errorf(codes.Unimplemented, "method ScheduleStream not implemented")
 }
+func (UnimplementedMessagesServer) CallStream(Messages_CallStreamServer) error {
+	return status.Errorf(codes.Unimplemented, "method CallStream not implemented")
+}
 func (UnimplementedMessagesServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Cancel not implemented")
 }
@@ -846,6 +913,32 @@ func (x *messagesScheduleStreamServer) Send(m *ScheduleStreamResponse) error {
 
 func (x *messagesScheduleStreamServer) Recv() (*ScheduleStreamRequest, error) {
 	m := new(ScheduleStreamRequest)
+	if err := x.ServerStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func _Messages_CallStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(MessagesServer).CallStream(&messagesCallStreamServer{stream})
+}
+
+type Messages_CallStreamServer interface {
+	Send(*CallStreamResponse) error
+	Recv() (*CallStreamRequest, error)
+	grpc.ServerStream
+}
+
+type messagesCallStreamServer struct {
+	grpc.ServerStream
+}
+
+func (x *messagesCallStreamServer) Send(m *CallStreamResponse) error {
+	return x.ServerStream.SendMsg(m)
+}
+
+func (x *messagesCallStreamServer) Recv() (*CallStreamRequest, error) {
+	m := new(CallStreamRequest)
 	if err := x.ServerStream.RecvMsg(m); err != nil {
 		return nil, err
 	}
@@ -1250,6 +1343,12 @@ var Messages_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ScheduleStream",
 			Handler:       _Messages_ScheduleStream_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "CallStream",
+			Handler:       _Messages_CallStream_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -259,7 +259,8 @@ type StartBulkRequest struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Required. The topic. The operation does not affect messages that are scheduled after its start.
+	// Required. The topic. The operation does not affect messages that are scheduled after its start, but see
+	// STATE_STARTING.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// Which messages. Absent: all.
 	Filter *BulkFilter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`

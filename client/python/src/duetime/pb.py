@@ -4,6 +4,7 @@
 from duetime.v1.access_pb2 import *  # noqa: F403
 from duetime.v1.admin_pb2 import *  # noqa: F403
 from duetime.v1.backup_pb2 import *  # noqa: F403
+from duetime.v1.call_stream_pb2 import *  # noqa: F403
 from duetime.v1.failure_pb2 import *  # noqa: F403
 from duetime.v1.forecast_pb2 import *  # noqa: F403
 from duetime.v1.lifecycle_pb2 import *  # noqa: F403
@@ -11,6 +12,7 @@ from duetime.v1.message_pb2 import *  # noqa: F403
 from duetime.v1.messages_pb2 import *  # noqa: F403
 from duetime.v1.operation_pb2 import *  # noqa: F403
 from duetime.v1.recurrence_pb2 import *  # noqa: F403
+from duetime.v1.schedule_pb2 import *  # noqa: F403
 from duetime.v1.subscribe_pb2 import *  # noqa: F403
 from duetime.v1.subscription_pb2 import *  # noqa: F403
 from duetime.v1.topic_pb2 import *  # noqa: F403
