@@ -53,12 +53,12 @@ std::vector<Fault> Round(const Arguments& arguments, bool first, std::mt19937_64
 test::Counts Least(int64_t takeovers) {
   return {.scheduled = 200 * takeovers,
           .rescheduled = takeovers,
-          .cancelled = 10 * takeovers,
+          .cancelled = 5 * takeovers,
           .cancel_already = 10 * takeovers,
           .cancel_settled = 100 * takeovers,
           .unanswered = takeovers,
-          .gets = 100 * takeovers,
-          .gets_pending = 20 * takeovers,
+          .gets = 50 * takeovers,
+          .gets_pending = 10 * takeovers,
           .redelivered_by_later_run = takeovers / 4,
           .acks_confirmed = 100 * takeovers};
 }
