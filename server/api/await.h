@@ -4,7 +4,7 @@
 // several shards, a read of the store on the reader's thread, and a callback.
 //
 // Each object lives in the frame of the coroutine that awaits it. A frame is destroyed early only
-// when its worker takes no more tasks (UnaryCall::Abandon), so no reply reaches a destroyed frame.
+// when its worker takes no more tasks (Call::Abandon), so no reply reaches a destroyed frame.
 #pragma once
 
 #include <coroutine>

@@ -40,7 +40,7 @@ void FillCell(const ServingContext& context, v1::ServerInfoResponse* response) {
   }
 }
 
-Co<absl::Status> HandOver(ApiWorker& worker, rpc::UnaryCall&, const v1::HandOverRequest&,
+Co<absl::Status> HandOver(ApiWorker& worker, rpc::Call&, const v1::HandOverRequest&,
                           v1::HandOverResponse*) {
   ServingContext& context = worker.context();
   if (context.roster == nullptr) {

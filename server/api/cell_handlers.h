@@ -7,15 +7,15 @@
 
 #include "duetime/v1/admin.pb.h"
 #include "server/api/api_worker.h"
+#include "server/rpc/call.h"
 #include "server/rpc/coroutine.h"
-#include "server/rpc/unary_call.h"
 
 namespace duetime::api {
 
 // Does nothing without a cell.
 void FillCell(const ServingContext& context, v1::ServerInfoResponse* response);
 
-Co<absl::Status> HandOver(ApiWorker& worker, rpc::UnaryCall& call,
-                          const v1::HandOverRequest& request, v1::HandOverResponse* response);
+Co<absl::Status> HandOver(ApiWorker& worker, rpc::Call& call, const v1::HandOverRequest& request,
+                          v1::HandOverResponse* response);
 
 }  // namespace duetime::api

@@ -20,6 +20,8 @@ struct RequestLimits {
   size_t labels_max = 16;
   size_t batch_messages_max = 10'000;
   size_t batch_bytes_max = 16 << 20;
+  // Calls of a CallStream without an answer.
+  size_t call_stream_calls_max = 4'096;
   // Unsettled messages of one subscriber.
   size_t outstanding_messages_max = 100'000;
 

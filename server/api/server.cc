@@ -9,6 +9,7 @@
 
 #include "server/api/call_table.h"
 #include "server/api/messages/schedule_stream.h"
+#include "server/api/messages/server_call_stream.h"
 #include "server/api/messages/subscriber_stream.h"
 #include "server/api/unary.h"
 #include "server/base/check.h"
@@ -35,6 +36,7 @@ std::span<const rpc::StreamMethod> Streams() {
   static const auto* const streams = new std::array{
       StreamRow<v1::SubscribeRequest, SubscriberStream>(),
       StreamRow<v1::ScheduleStreamRequest, ScheduleStream>(),
+      StreamRow<v1::CallStreamRequest, ServerCallStream>(),
   };
   return *streams;
 }

@@ -129,7 +129,7 @@ void FillDamage(const storage::DamageReport& report, v1::ServerInfoResponse* res
 
 }  // namespace
 
-Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call, const v1::ServerInfoRequest&,
+Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::Call& call, const v1::ServerInfoRequest&,
                             v1::ServerInfoResponse* response) {
   ServingContext& context = worker.context();
   const base::Now now = context.clock->Read();

@@ -27,7 +27,7 @@ inline int RequestsPosted(metrics::RpcMethod method) {
 // Parses the request of a call into a reused message, and checks the client's rights. Null: the
 // call was answered with the error.
 template <typename Request>
-const Request* ParseOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
+const Request* ParseOrFinish(ApiWorker& worker, rpc::Call& call) {
   auto* request = ApiWorker::Reused<Request>(call.request()->Length());
   absl::Status status = rpc::ParseRequest(call.request(), request);
   if (status.ok()) status = Authorize(worker, call, *request);
@@ -39,7 +39,7 @@ const Request* ParseOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
 // The same for a batch: checks the number of elements before it spends memory on them. `refused`
 // gets the items that access control refuses.
 template <typename Request>
-const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call, RefusedItems* refused) {
+const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::Call& call, RefusedItems* refused) {
   auto* request = ApiWorker::Reused<Request>(call.request()->Length());
   absl::Status status = ParseBatch(worker.context().options.limits, call.request(), request);
   if (status.ok()) status = AuthorizeItems(worker, call, *request, refused);
@@ -52,9 +52,9 @@ const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call, Refus
 // work, and fills in the response. It has one of three forms:
 //
 //   absl::Status F(ApiWorker&, const Request&, Response*)        answers at once
-//   Co<absl::Status> F(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)   waits; the request
+//   Co<absl::Status> F(ApiWorker&, rpc::Call&, const Request&, Response*)   waits; the request
 //                                                                lives as long as the call
-//   CallTask F(ApiWorker&, rpc::UnaryCall&)                      parses, authorizes and answers by
+//   CallTask F(ApiWorker&, rpc::Call&)                      parses, authorizes and answers by
 //                                                                itself, for calls that come by the
 //                                                                thousands
 template <auto kHandler>
@@ -66,7 +66,7 @@ template <typename Request, typename Response,
           absl::Status (*kHandler)(ApiWorker&, const Request&, Response*)>
 struct Unary<kHandler> {
   using RequestType = Request;
-  static void Run(ApiWorker& worker, rpc::UnaryCall& call) {
+  static void Run(ApiWorker& worker, rpc::Call& call) {
     const Request* request = ParseOrFinish<Request>(worker, call);
     if (request == nullptr) return;
     Response response;
@@ -76,10 +76,10 @@ struct Unary<kHandler> {
 };
 
 template <typename Request, typename Response,
-          Co<absl::Status> (*kHandler)(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)>
+          Co<absl::Status> (*kHandler)(ApiWorker&, rpc::Call&, const Request&, Response*)>
 struct Unary<kHandler> {
   using RequestType = Request;
-  static CallTask Run(ApiWorker& worker, rpc::UnaryCall& call) {
+  static CallTask Run(ApiWorker& worker, rpc::Call& call) {
     Request request;
     Response response;
     absl::Status status = rpc::ParseRequest(call.request(), &request);
@@ -89,15 +89,15 @@ struct Unary<kHandler> {
   }
 };
 
-template <CallTask (*kHandler)(ApiWorker&, rpc::UnaryCall&)>
+template <CallTask (*kHandler)(ApiWorker&, rpc::Call&)>
 struct Unary<kHandler> {
-  static void Run(ApiWorker& worker, rpc::UnaryCall& call) { kHandler(worker, call); }
+  static void Run(ApiWorker& worker, rpc::Call& call) { kHandler(worker, call); }
 };
 
 // The entry point of a method: refuses the call if its client is not known, or its kind is not
 // admitted now.
 template <CallKind kKind, auto kHandler>
-void Serve(rpc::WorkerApp& app, rpc::UnaryCall& call) {
+void Serve(rpc::WorkerApp& app, rpc::Call& call) {
   auto& worker = static_cast<ApiWorker&>(app);
   absl::Status status = Authenticate(worker, call);
   if (status.ok()) status = worker.context().Admit(kKind);

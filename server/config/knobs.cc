@@ -247,6 +247,11 @@ std::vector<Knob> RequestKnobs() {
       Number("batch_bytes_max", kRequests, Unit::kBytes, {64 * kKiB, kGiB},
              "Maximum size of a request with more than one message.",
              [](auto& c) { return &c.server.limits.batch_bytes_max; }),
+      Number(
+          "call_stream_calls_max", kRequests, Unit::kCount, {1, 1'000'000},
+          "Maximum number of calls without an answer on one CallStream. The server reads no more "
+          "from the stream until some are answered.",
+          [](auto& c) { return &c.server.limits.call_stream_calls_max; }),
       Number("topics_max", kRequests, Unit::kCount, {1, 10'000'000},
              "Maximum number of topics, with the names that are reserved for dead letters. As many "
              "names of deleted topics may stay besides, until their retention has passed. Each "
@@ -265,7 +270,8 @@ std::vector<Knob> RequestKnobs() {
              "Maximum number of unsettled messages of one subscriber.",
              [](auto& c) { return &c.server.limits.outstanding_messages_max; }),
       Number("streams_max", kRequests, Unit::kCount, {1, 1'000'000},
-             "Maximum number of connected subscribers, and of open ScheduleStreams.",
+             "Maximum number of connected subscribers, of open ScheduleStreams, and of open "
+             "CallStreams.",
              [](auto& c) { return &c.server.streams_max; }),
       Number("stream_unsent_bytes_max", kRequests, Unit::kBytes, {64 * kKiB, kGiB},
              "Maximum size of the deliveries that wait for one subscriber to read them. Beyond it, "

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 #include "client/cpp/error.h"
@@ -34,7 +35,7 @@ constexpr uint64_t kMarginMs = 100;
 // Together; the cells take 8 KiB of all metadata.
 constexpr size_t kMetadataBytesMax = 6'000;
 
-bool IsPrintable(const grpc::string_ref& value) {
+bool IsPrintable(absl::string_view value) {
   return std::all_of(value.begin(), value.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
 
@@ -42,6 +43,28 @@ bool IsPrintable(const grpc::string_ref& value) {
 std::string PathOf(const google::protobuf::Descriptor& request) {
   const auto& method = api::DescriptorOf(api::MethodOf(&request));
   return absl::StrCat("/", method.service()->full_name(), "/", method.name());
+}
+
+using Metadata = absl::FunctionRef<std::vector<absl::string_view>(absl::string_view)>;
+
+Passed PassedOf(const GatewayWorker& worker, Metadata metadata, gpr_timespec deadline,
+                uint64_t extra_ms) {
+  Passed passed;
+  size_t bytes = 0;
+  for (const char* name : {"authorization", "traceparent", "tracestate"}) {
+    if (absl::string_view(name) == "authorization" && !worker.context().passes_tokens) continue;
+    for (const absl::string_view value : metadata(name)) {
+      bytes += value.size();
+      // gRPC takes from a client what it refuses to send.
+      if (bytes > kMetadataBytesMax || !IsPrintable(value)) continue;
+      passed.metadata.emplace_back(name, std::string(value));
+    }
+  }
+  const uint64_t left = rpc::MillisUntil(deadline);
+  const uint64_t longest = worker.context().options.gateway_wait_ms + extra_ms;
+  passed.until_mono_ms = worker.context().clock->Read().mono_ms +
+                         std::min(longest, left - std::min(left / 4, kMarginMs));
+  return passed;
 }
 
 }  // namespace
@@ -62,25 +85,16 @@ void Passed::AddTo(grpc::ClientContext* context) const {
   for (const auto& [name, value] : metadata) context->AddMetadata(name, value);
 }
 
-Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& client, uint64_t extra_ms) {
-  Passed passed;
-  size_t bytes = 0;
-  for (const char* name : {"authorization", "traceparent", "tracestate"}) {
-    if (absl::string_view(name) == "authorization" && !worker.context().passes_tokens) continue;
-    const auto range = client.client_metadata().equal_range(name);
-    for (auto it = range.first; it != range.second; ++it) {
-      const grpc::string_ref value = it->second;
-      bytes += value.size();
-      // gRPC takes from a client what it refuses to send.
-      if (bytes > kMetadataBytesMax || !IsPrintable(value)) continue;
-      passed.metadata.emplace_back(name, std::string(value.data(), value.size()));
-    }
-  }
-  const uint64_t left = rpc::MillisUntil(client.raw_deadline());
-  const uint64_t longest = worker.context().options.gateway_wait_ms + extra_ms;
-  passed.until_mono_ms = worker.context().clock->Read().mono_ms +
-                         std::min(longest, left - std::min(left / 4, kMarginMs));
-  return passed;
+Passed PassedOf(const GatewayWorker& worker, const rpc::Call& client, uint64_t extra_ms) {
+  return PassedOf(
+      worker, [&](absl::string_view name) { return client.Metadata(name); }, client.deadline(),
+      extra_ms);
+}
+
+Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& stream) {
+  return PassedOf(
+      worker, [&](absl::string_view name) { return rpc::MetadataOf(stream, name); },
+      stream.raw_deadline(), 0);
 }
 
 Passed OwnPassed(const GatewayWorker& worker) {

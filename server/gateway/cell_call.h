@@ -14,6 +14,8 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
+#include "server/rpc/call.h"
+
 namespace grpc {
 class ClientContext;
 }
@@ -42,8 +44,8 @@ struct Passed {
 
 // A call to a cell ends before the client's own, so that there is time to name a cell that did not
 // answer. `extra_ms`: how much longer than gateway_wait_ms it may take.
-Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& client,
-                uint64_t extra_ms = 0);
+Passed PassedOf(const GatewayWorker& worker, const rpc::Call& client, uint64_t extra_ms = 0);
+Passed PassedOf(const GatewayWorker& worker, const grpc::ServerContext& stream);
 // For the gateway's own calls.
 Passed OwnPassed(const GatewayWorker& worker);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 
 #include "server/api/call_table.h"
+#include "server/gateway/gateway_call_stream.h"
 #include "server/gateway/schedule_fan.h"
 #include "server/gateway/subscriber_fan.h"
 #include "server/gateway/unary.h"
@@ -33,6 +34,7 @@ std::span<const rpc::StreamMethod> Streams() {
   static const auto* const streams = new std::array{
       StreamRow<v1::SubscribeRequest, SubscriberFan>(),
       StreamRow<v1::ScheduleStreamRequest, ScheduleFan>(),
+      StreamRow<v1::CallStreamRequest, GatewayCallStream>(),
   };
   return *streams;
 }

@@ -103,8 +103,8 @@ void Take(int64_t messages, int64_t bytes, Pulled* pulled, v1::PullResponse* res
 
 // Asks the cells until one of them has messages, or the wait is over. Gives back the messages
 // beyond the limits of the request.
-Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
-                           const v1::PullRequest& request, v1::PullResponse* response) {
+Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::Call& call, const v1::PullRequest& request,
+                           v1::PullResponse* response) {
   base::Clock& clock = *worker.context().clock;
   api::ValidStart start;
   uint64_t wait_ms = 0;
@@ -120,7 +120,7 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
     const uint64_t now_ms = clock.Read().mono_ms;
     const uint64_t left_ms = end_ms - std::min(end_ms, now_ms);
     api::SetDuration(std::min(left_ms, kSliceMs), slice.mutable_wait());
-    Passed passed = PassedOf(worker, call.server_context(), kSliceMs);
+    Passed passed = PassedOf(worker, call, kSliceMs);
     passed.once = true;
     passed.until_mono_ms = std::min(passed.until_mono_ms, now_ms + kSliceMs + kSliceGraceMs);
     pulled = co_await PullOnce(worker, passed, slice, &away);
@@ -130,7 +130,7 @@ Co<absl::Status> PullUntil(GatewayWorker& worker, rpc::UnaryCall& call,
   Take(call.gone() ? 0 : start.max_outstanding_messages, start.max_outstanding_bytes, &pulled,
        response, &back);
   if (back.settlements_size() > 0) {
-    Passed passed = PassedOf(worker, call.server_context());
+    Passed passed = PassedOf(worker, call);
     passed.until_mono_ms = clock.Read().mono_ms + kGiveBackMs;
     v1::SettleResponse settled;
     // Leases that cannot be given back end by themselves.
@@ -179,7 +179,7 @@ SplitSettles<Request> Split(const CellMap& map, Request* request) {
 template SplitSettles<v1::SettleRequest> Split(const CellMap&, v1::SettleRequest*);
 template SplitSettles<v1::SubscribeRequest> Split(const CellMap&, v1::SubscribeRequest*);
 
-rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call) {
+rpc::CallTask Pull(GatewayWorker& worker, rpc::Call& call) {
   v1::PullRequest request;
   v1::PullResponse response;
   const OpenBytes bytes(&worker.context(), call.request()->Length());
@@ -190,7 +190,7 @@ rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call) {
   call.Finish(status, response);
 }
 
-rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call) {
+rpc::CallTask Settle(GatewayWorker& worker, rpc::Call& call) {
   v1::SettleRequest request;
   v1::SettleResponse response;
   const OpenBytes bytes(&worker.context(), call.request()->Length());
@@ -198,7 +198,7 @@ rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call) {
   if (status.ok()) status = worker.context().Admit(/*begins_work=*/false);
   if (status.ok()) status = api::ParseSettles(worker.context().limits, call.request(), &request);
   if (status.ok()) {
-    const Passed passed = PassedOf(worker, call.server_context());
+    const Passed passed = PassedOf(worker, call);
     status = co_await SettleAll(worker, passed, request, &response);
   }
   call.Finish(status, response);

@@ -5,7 +5,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/gateway/ask.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/call.h"
 
 namespace duetime::gateway {
 
@@ -26,7 +26,7 @@ void AddRelease(std::string token, Request* request);
 
 // Asks all cells, in short slices until one of them has messages. No call is cancelled, because its
 // messages would be lost until their leases end. Messages beyond the limits are given back.
-rpc::CallTask Pull(GatewayWorker& worker, rpc::UnaryCall& call);
-rpc::CallTask Settle(GatewayWorker& worker, rpc::UnaryCall& call);
+rpc::CallTask Pull(GatewayWorker& worker, rpc::Call& call);
+rpc::CallTask Settle(GatewayWorker& worker, rpc::Call& call);
 
 }  // namespace duetime::gateway

@@ -51,7 +51,7 @@ std::unique_ptr<Message> NewMessage(const Descriptor* type) {
   return std::unique_ptr<Message>(factory->GetPrototype(type)->New());
 }
 
-rpc::CallTask PassOn(GatewayWorker& worker, rpc::UnaryCall& call) {
+rpc::CallTask PassOn(GatewayWorker& worker, rpc::Call& call) {
   const auto& method = api::DescriptorOf(call.method().id);
   const std::unique_ptr<Message> request = NewMessage(method.input_type());
   const std::unique_ptr<Message> response = NewMessage(method.output_type());
@@ -64,16 +64,14 @@ rpc::CallTask PassOn(GatewayWorker& worker, rpc::UnaryCall& call) {
     const absl::StatusOr<size_t> cell = CellOf(worker, route, request.get());
     status = cell.status();
     if (status.ok()) {
-      const Passed passed = PassedOf(worker, call.server_context());
+      const Passed passed = PassedOf(worker, call);
       status = co_await Ask(worker, passed, *cell, *request, response.get());
     }
   }
   call.Finish(status, *response);
 }
 
-void Run(rpc::WorkerApp& app, rpc::UnaryCall& call) {
-  PassOn(static_cast<GatewayWorker&>(app), call);
-}
+void Run(rpc::WorkerApp& app, rpc::Call& call) { PassOn(static_cast<GatewayWorker&>(app), call); }
 
 }  // namespace
 

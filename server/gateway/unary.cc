@@ -37,7 +37,7 @@ template <typename Request, typename Response,
           Co<absl::Status> (*kHandler)(GatewayWorker&, const Passed&, Request&, Response*)>
 struct Unary<kHandler> {
   using RequestType = Request;
-  static CallTask Run(GatewayWorker& worker, rpc::UnaryCall& call, bool begins_work) {
+  static CallTask Run(GatewayWorker& worker, rpc::Call& call, bool begins_work) {
     Request request;
     Response response;
     const OpenBytes bytes(&worker.context(), call.request()->Length() + kCallBytes);
@@ -45,7 +45,7 @@ struct Unary<kHandler> {
     if (status.ok()) status = worker.context().Admit(begins_work);
     if (status.ok()) status = Parse(worker.context().limits, call.request(), &request);
     if (status.ok()) {
-      const Passed passed = PassedOf(worker, call.server_context());
+      const Passed passed = PassedOf(worker, call);
       status = co_await kHandler(worker, passed, request, &response);
     }
     call.Finish(status, response);
@@ -53,13 +53,13 @@ struct Unary<kHandler> {
 };
 
 template <auto kHandler, bool kBeginsWork>
-void Serve(rpc::WorkerApp& app, rpc::UnaryCall& call) {
+void Serve(rpc::WorkerApp& app, rpc::Call& call) {
   Unary<kHandler>::Run(static_cast<GatewayWorker&>(app), call, kBeginsWork);
 }
 
 // For handlers that parse and answer by themselves.
-template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::UnaryCall&)>
-void ServeTask(rpc::WorkerApp& app, rpc::UnaryCall& call) {
+template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::Call&)>
+void ServeTask(rpc::WorkerApp& app, rpc::Call& call) {
   kHandler(static_cast<GatewayWorker&>(app), call);
 }
 
@@ -72,7 +72,7 @@ rpc::UnaryMethod UnaryRow() {
           .requests_posted = api::RequestsPosted(id)};
 }
 
-template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::UnaryCall&), typename Request>
+template <rpc::CallTask (*kHandler)(GatewayWorker&, rpc::Call&), typename Request>
 rpc::UnaryMethod Task(bool watch_client = false) {
   const metrics::RpcMethod id = api::MethodOf<Request>();
   return {.id = id,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/bidi_stream.h"
 
+#include <grpcpp/support/slice.h>
 #include <memory>
+#include <utility>
 
 #include "server/base/check.h"
 #include "server/rpc/cq_worker.h"
@@ -31,6 +33,18 @@ void BidiStream::StartWrite(const google::protobuf::Message& message) {
   DT_CHECK(!writing_ && !ended_);
   writing_ = true;
   SerializeResponse(message, &write_buffer_);
+  stream_.Write(write_buffer_, &write_tag_);
+}
+
+void BidiStream::StartWrite(std::string message) {
+  DT_CHECK(!writing_ && !ended_);
+  writing_ = true;
+  // gRPC keeps the string, and frees it when it is sent.
+  auto* const kept = new std::string(std::move(message));
+  const grpc::Slice slice(
+      kept->data(), kept->size(), [](void* string) { delete static_cast<std::string*>(string); },
+      kept);
+  write_buffer_ = grpc::ByteBuffer(&slice, 1);
   stream_.Write(write_buffer_, &write_tag_);
 }
 
@@ -78,7 +92,7 @@ void BidiStream::OnFinishDone(bool ok) {
 }
 
 void BidiStream::MaybeGo() {
-  if (finished_ && !reading_ && !writing_) worker_->OnSessionEnded(this);
+  if (finished_ && !reading_ && !writing_ && !Busy()) worker_->OnSessionEnded(this);
 }
 
 void BidiStream::Sweep(base::Now now) {

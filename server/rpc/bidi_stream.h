@@ -10,6 +10,7 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -43,6 +44,7 @@ class BidiStream : public Session {
     return &request_tag_;
   }
   grpc::ServerContext* server_context() { return &context_; }
+  const grpc::ServerContext* server_context() const { return &context_; }
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream() { return &stream_; }
 
  protected:
@@ -63,6 +65,8 @@ class BidiStream : public Session {
   // REQUIRES for both: not ended, and no operation of the same kind is outstanding.
   void StartRead();
   void StartWrite(const google::protobuf::Message& message);
+  // The same for the encoded bytes of a message.
+  void StartWrite(std::string message);
   // Ends the call with `status` as soon as no write is outstanding. Cancels the call if a write
   // takes longer than kStuckMs. Idempotent: the first status counts.
   void End(const grpc::Status& status);
@@ -74,6 +78,11 @@ class BidiStream : public Session {
     return count_->status();
   }
   const std::shared_ptr<StreamCount>& count() const { return count_; }
+
+  // True while the object must stay although no operation is outstanding.
+  virtual bool Busy() const { return false; }
+  // Deletes the object if nothing is outstanding, and it is not busy; touch nothing afterwards.
+  void MaybeGo();
 
   bool reading() const { return reading_; }
   bool writing() const { return writing_; }
@@ -88,8 +97,6 @@ class BidiStream : public Session {
   void OnWriteDone(bool ok);
   void OnFinishDone(bool ok);
   void StartFinish();
-  // Deletes the object if nothing is outstanding; touch nothing afterwards.
-  void MaybeGo();
 
   CqWorker* const worker_;
   const StreamMethod* method_ = nullptr;

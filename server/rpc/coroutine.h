@@ -9,18 +9,18 @@
 #include <optional>
 #include <utility>
 
-#include "server/rpc/unary_call.h"
+#include "server/rpc/call.h"
 
 namespace duetime::rpc {
 
 // The return type of the outermost coroutine of a call. It starts at once and destroys itself at
-// its end. While it waits, the call owns it: UnaryCall::Abandon destroys it with all coroutines
+// its end. While it waits, the call owns it: Call::Abandon destroys it with all coroutines
 // that it waits for. REQUIRES: its first parameters are the worker and the call.
 struct CallTask {
   class promise_type {
    public:
     template <typename Worker, typename... Rest>
-    explicit promise_type(Worker&, UnaryCall& call, const Rest&...) : call_(&call) {}
+    explicit promise_type(Worker&, Call& call, const Rest&...) : call_(&call) {}
 
     CallTask get_return_object() {
       call_->task = std::coroutine_handle<promise_type>::from_promise(*this);
@@ -35,7 +35,7 @@ struct CallTask {
     void unhandled_exception() { std::terminate(); }
 
    private:
-    UnaryCall* const call_;
+    Call* const call_;
   };
 };
 

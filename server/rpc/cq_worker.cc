@@ -68,6 +68,7 @@ void CqWorker::Run() {
     const auto next = cq_->AsyncNext(&tag, &ok, NextDelayed());
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     if (next == grpc::CompletionQueue::GOT_EVENT) static_cast<CompletionTag*>(tag)->Complete(ok);
+    if (!to_flush_.empty()) FlushSessions();
     if (!delayed_.empty()) SendDelayed(state_->clock->Read().mono_ms);
     if (stop_seen_) EndIfIdle();
   }
@@ -169,6 +170,12 @@ void CqWorker::AbandonWaitingCalls() {
     call.Abandon();
     call.FinishWithError(base::DrainingError());
   }
+  for (auto& [session, owner] : sessions_) session->AbandonCalls();
+}
+
+void CqWorker::FlushSessions() {
+  // A flush may delete its session.
+  for (Session* const session : std::exchange(to_flush_, {})) session->Flush();
 }
 
 void CqWorker::EndIfIdle() {
@@ -252,6 +259,7 @@ void CqWorker::OnSessionOpened(std::unique_ptr<Session> session) {
 
 void CqWorker::OnSessionEnded(Session* session) {
   --open_;
+  std::erase(to_flush_, session);
   DT_CHECK_EQ(sessions_.erase(session), 1u);
 }
 

@@ -95,6 +95,13 @@ class CqWorker {
   void OnSessionOpened(std::unique_ptr<Session> session);
   // Deletes the session. REQUIRES: none of its operations is outstanding.
   void OnSessionEnded(Session* session);
+  // Calls session->Flush() after the present event, which is one completion, or all tasks of one
+  // wake-up. At most once per event and session.
+  void FlushLater(Session* session) { to_flush_.push_back(session); }
+  // Answers of streams that gRPC has not sent: adds or takes away bytes.
+  void AddStreamAnswers(int64_t bytes) { untaken_.AddOfStreams(bytes); }
+  // True if clients leave too many bytes unread.
+  bool TooManyUntaken() const { return untaken_.Full(); }
   // The number of open sessions.
   size_t sessions() const { return sessions_.size(); }
 
@@ -113,6 +120,7 @@ class CqWorker {
   void RequestUnary(const UnaryMethod* method);
   void OnWake(bool ok);
   void DoSweep();
+  void FlushSessions();
   void EndIfIdle();
   // Drops all tasks, now and later.
   void DropTasks();
@@ -148,6 +156,7 @@ class CqWorker {
   // By the time at which they leave.
   std::multimap<uint64_t, std::pair<UnaryCall*, grpc::Status>> delayed_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  std::vector<Session*> to_flush_;
   // The number of calls and sessions that have arrived and not ended.
   size_t open_ = 0;
   ServingState seen_state_ = ServingState::kStarting;

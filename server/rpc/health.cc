@@ -26,7 +26,7 @@ HealthCheckResponse::ServingStatus CurrentHealth(const ServerState& state) {
                                                       : HealthCheckResponse::NOT_SERVING;
 }
 
-void Check(WorkerApp&, UnaryCall& call) {
+void Check(WorkerApp&, Call& call) {
   grpc::health::v1::HealthCheckRequest request;
   if (absl::Status status = ParseRequest(call.request(), &request); !status.ok()) {
     return call.FinishWithError(status);

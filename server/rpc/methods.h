@@ -23,8 +23,8 @@ inline constexpr metrics::RpcMethod kHealthCheck{0};
 inline constexpr metrics::RpcMethod kHealthWatch{1};
 
 class BidiStream;
+class Call;
 class CqWorker;
-class UnaryCall;
 
 // The API on one thread of the shell. Thread safety: confined to the worker's thread.
 class WorkerApp {
@@ -44,11 +44,11 @@ struct UnaryMethod {
   // Null: of the health service.
   const google::protobuf::MethodDescriptor* descriptor = nullptr;
   // Answers the call, now or later.
-  void (*run)(WorkerApp& app, UnaryCall& call) = nullptr;
+  void (*run)(WorkerApp& app, Call& call) = nullptr;
   // The number of requests that each worker posts. It covers the calls that can arrive between two
   // turns of the worker's thread. Further calls wait inside gRPC, without a bound.
   int requests_posted = 10;
-  // True if the call must learn that its client has gone (UnaryCall::gone). The notice costs each
+  // True if the call must learn that its client has gone (Call::gone). The notice costs each
   // call one more event of the queue. Such calls wait by design, so SlowLog leaves them out.
   bool watch_client = false;
 };

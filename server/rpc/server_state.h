@@ -50,9 +50,11 @@ struct ServerState {
   uint64_t slow_request_ms = 0;
   // True once shutdown has begun: streams end, and the workers take no new calls.
   std::atomic<bool> ending{false};
-  // Open Subscribe streams and waiting Pulls, and open ScheduleStreams. See StreamCount.
+  // Open Subscribe streams and waiting Pulls, open ScheduleStreams, and open CallStreams. See
+  // StreamCount.
   std::atomic<uint64_t> streams{0};
   std::atomic<uint64_t> schedule_streams{0};
+  std::atomic<uint64_t> call_streams{0};
 
  private:
   mutable base::Mutex leader_mutex_;

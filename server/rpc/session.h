@@ -16,6 +16,10 @@ class Session {
   virtual void OnServingState() = 0;
   // Called about once a second.
   virtual void Sweep(base::Now now) = 0;
+  // Called after an event in which the session has called CqWorker::FlushLater.
+  virtual void Flush() {}
+  // Ends the calls that travel on the stream, because the worker takes no more tasks.
+  virtual void AbandonCalls() {}
 };
 
 }  // namespace duetime::rpc

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/unary_call.h"
 
-#include <spdlog/spdlog.h>
+#include <utility>
 
 #include "server/base/check.h"
-#include "server/base/clock.h"
-#include "server/rpc/client_credentials.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
@@ -18,7 +16,6 @@ void UnaryCall::Request(const UnaryMethod* method) {
   method_ = method;
   context_.emplace();
   writer_.emplace(&*context_);
-  gone_ = false;
   dropped_ = delayed_ = false;
   notice_ = method->watch_client;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
@@ -40,8 +37,7 @@ void UnaryCall::Complete(bool ok) {
   // The server shuts down; the notice never comes.
   if (!ok) return Recycle();
   phase_ = Phase::kWaiting;
-  arrived_micros_ = base::ReadMicros();
-  worker_->state().stats->of(method_->id).Start();
+  BeginCall(method_);
   worker_->OnCallArrived(this);
 }
 
@@ -49,7 +45,7 @@ void UnaryCall::Finish(const google::protobuf::Message& response) {
   DT_CHECK(phase_ == Phase::kWaiting);
   phase_ = Phase::kFinishing;
   SerializeResponse(response, &buffer_);
-  CountEnd(absl::OkStatus());
+  EndCall(absl::OkStatus());
   worker_->OnAnswer(this, buffer_.Length());
   Send(grpc::Status::OK);
 }
@@ -67,7 +63,7 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
   DT_CHECK(phase_ == Phase::kWaiting);
   phase_ = Phase::kFinishing;
   buffer_.Clear();
-  CountEnd(status);
+  EndCall(status);
   Send(ToGrpcStatus(status));
 }
 
@@ -83,27 +79,6 @@ void UnaryCall::SendDelayed(const grpc::Status& status) {
   // The call is cancelled, and the answer is gone.
   if (dropped_) return writer_->FinishWithError(grpc::Status::CANCELLED, this);
   writer_->Finish(buffer_, grpc::Status::OK, this);
-}
-
-void UnaryCall::CountEnd(const absl::Status& status) {
-  const uint64_t now_micros = base::ReadMicros();
-  const uint64_t micros = now_micros - arrived_micros_;
-  worker_->state().stats->of(method_->id).EndTimed(static_cast<int>(status.code()), micros);
-  if (worker_->slow_log().IsSlow(micros) && !method_->watch_client)
-    LogSlow(status, micros, now_micros);
-  if (on_end) std::exchange(on_end, nullptr)(status);
-}
-
-void UnaryCall::LogSlow(const absl::Status& status, uint64_t micros, uint64_t now_micros) {
-  constexpr uint64_t kMicrosPerMs = 1'000;
-  const std::optional<std::string> line = worker_->slow_log().Line(
-      {.method = worker_->state().stats->names[static_cast<size_t>(method_->id)].c_str(),
-       .micros = micros,
-       .code = status.code(),
-       .principal = caller == nullptr ? "" : caller->principal(),
-       .peer = PeerHost(*context_)},
-      now_micros / kMicrosPerMs);
-  if (line.has_value()) spdlog::warn("{}", *line);
 }
 
 void UnaryCall::OnDone(bool ok) {
@@ -124,12 +99,7 @@ void UnaryCall::Recycle() {
   writer_.reset();
   context_.reset();
   buffer_.Clear();
-  on_gone = nullptr;
-  on_end = nullptr;
-  subject.reset();
-  caller = nullptr;
-  authorized = false;
-  delay_ms = 0;
+  ResetCall();
   phase_ = Phase::kIdle;
   worker_->Recycle(this);
 }

@@ -81,7 +81,7 @@ void FillQuota(const access::Caller& caller, v1::CheckAccessResponse* response) 
 
 }  // namespace
 
-Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::Call& call,
                              const v1::CheckAccessRequest& request,
                              v1::CheckAccessResponse* response) {
   const std::optional<Verb> verb = ToVerb(request.verb());

@@ -51,7 +51,7 @@ absl::Status AccessDeniedError(const access::Caller& caller, Verb verb, absl::st
 class Auditor {
  public:
   // REQUIRES: `call` outlives the call of End.
-  Auditor(ServingContext* context, const rpc::UnaryCall* call, bool always)
+  Auditor(ServingContext* context, const rpc::Call* call, bool always)
       : context_(context), call_(call), always_(always) {}
 
   void End(const absl::Status& status) const {
@@ -71,13 +71,12 @@ class Auditor {
 
  private:
   ServingContext* const context_;
-  const rpc::UnaryCall* const call_;
+  const rpc::Call* const call_;
   const bool always_;
 };
 
-rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
-                                  const v1::Call& method) {
-  rpc::UnaryCall::Subject subject;
+rpc::Call::Subject SubjectOf(const google::protobuf::Message& request, const v1::Call& method) {
+  rpc::Call::Subject subject;
   for (const v1::CallRight& right : method.rights()) {
     const std::vector<std::string> topics = TopicsIn(request, right.topic());
     if (!subject.topic.empty() || topics.empty() || !CanBeTopic(topics.front())) continue;
@@ -278,8 +277,21 @@ absl::Status CheckItemRights(ServingContext& context, const CallerPtr& caller,
   return absl::OkStatus();
 }
 
+// Sets the client by the credentials of the call.
+absl::Status FindCaller(ServingContext& context, rpc::Call& call) {
+  const access::Credentials credentials = rpc::CredentialsOf(call.server_context());
+  const base::Now now = context.clock->Read();
+  absl::StatusOr<CallerPtr> caller = context.access->Authenticate(credentials, now);
+  if (!caller.ok()) {
+    call.delay_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
+    return CountedRefusal(context, caller.status());
+  }
+  call.caller = *std::move(caller);
+  return absl::OkStatus();
+}
+
 // Notes what the call is about. From here on, the call may be answered.
-void BeginAuthorize(rpc::UnaryCall& call, const google::protobuf::Message& request) {
+void BeginAuthorize(rpc::Call& call, const google::protobuf::Message& request) {
   if (call.subject.has_value()) call.subject = SubjectOf(request, CallOf(call.method().id));
   call.authorized = true;
 }
@@ -354,7 +366,7 @@ absl::Status CheckRight(ServingContext& context, const CallerPtr& caller, Verb v
   return CountedRefusal(context, AccessDeniedError(*caller, verb, topic));
 }
 
-absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
+absl::Status Authenticate(ApiWorker& worker, rpc::Call& call) {
   ServingContext& context = worker.context();
   const bool audited = IsAudited(context, call.method().id);
   if (context.access == nullptr && !audited) return absl::OkStatus();
@@ -362,14 +374,10 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
   call.on_end = [auditor](const absl::Status& status) { auditor.End(status); };
   if (context.audit != nullptr) call.subject.emplace();
   if (context.access == nullptr) return absl::OkStatus();
-  const access::Credentials credentials = rpc::CredentialsOf(call.server_context());
-  const base::Now now = context.clock->Read();
-  absl::StatusOr<CallerPtr> caller = context.access->Authenticate(credentials, now);
-  if (!caller.ok()) {
-    call.delay_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
-    return CountedRefusal(context, caller.status());
+  // A stream has authenticated the client for its calls.
+  if (call.caller == nullptr) {
+    if (absl::Status status = FindCaller(context, call); !status.ok()) return status;
   }
-  call.caller = *std::move(caller);
   const access::Quota* const quota = call.caller->quota();
   if (quota == nullptr || quota->calls_in_flight == 0) return absl::OkStatus();
   const bool over = call.caller->meter()->calls.fetch_add(1) >= quota->calls_in_flight;
@@ -388,7 +396,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
                                             call.caller->principal(), kRetryMs));
 }
 
-absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
+absl::Status Authorize(ApiWorker& worker, rpc::Call& call,
                        const google::protobuf::Message& request) {
   BeginAuthorize(call, request);
   if (call.caller == nullptr) return absl::OkStatus();
@@ -402,7 +410,7 @@ absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
   return status;
 }
 
-absl::Status AuthorizeItems(ApiWorker& worker, rpc::UnaryCall& call,
+absl::Status AuthorizeItems(ApiWorker& worker, rpc::Call& call,
                             const google::protobuf::Message& request, RefusedItems* refused) {
   BeginAuthorize(call, request);
   absl::Status status = AuthorizeItems(worker.context(), call.caller, call.server_context(),

@@ -19,7 +19,7 @@
 #include "server/access/access_control.h"
 #include "server/api/api_worker.h"
 #include "server/protocol/topic_scope.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/call.h"
 #include "server/runtime/audit_log.h"
 #include "storage/types.h"
 
@@ -29,11 +29,11 @@ namespace duetime::api {
 
 // Sets call.caller, counts the call against the quota of calls in flight, and prepares the audit
 // log. UNAUTHENTICATED INVALID_CREDENTIALS, RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
-absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call);
+absl::Status Authenticate(ApiWorker& worker, rpc::Call& call);
 // Checks what the method needs for this request (call.proto), and charges the quotas of what
 // it schedules. UNAUTHENTICATED CREDENTIALS_REQUIRED, PERMISSION_DENIED ACCESS_DENIED,
 // RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
-absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
+absl::Status Authorize(ApiWorker& worker, rpc::Call& call,
                        const google::protobuf::Message& request);
 
 // The items of a batch that access control refuses, by position.
@@ -41,7 +41,7 @@ using RefusedItems = absl::flat_hash_map<size_t, absl::Status>;
 
 // The same for a batch, item by item: `refused` gets the items that the rights or quotas do not
 // allow. An error refuses the call: the client has the right on no topic.
-absl::Status AuthorizeItems(ApiWorker& worker, rpc::UnaryCall& call,
+absl::Status AuthorizeItems(ApiWorker& worker, rpc::Call& call,
                             const google::protobuf::Message& request, RefusedItems* refused);
 
 // The parts of these steps, for streams. A null caller may do everything.

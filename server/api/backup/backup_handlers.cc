@@ -34,8 +34,7 @@ auto OnBackups(ApiWorker& worker, Job job) {
 
 }  // namespace
 
-Co<absl::Status> StartBackup(ApiWorker& worker, rpc::UnaryCall&,
-                             const v1::StartBackupRequest& request,
+Co<absl::Status> StartBackup(ApiWorker& worker, rpc::Call&, const v1::StartBackupRequest& request,
                              v1::StartBackupResponse* response) {
   auto starting = OnBackups(worker, [for_member = request.for_member()](runtime::Backups& backups) {
     return backups.Start(for_member);
@@ -56,8 +55,7 @@ Co<absl::Status> StartBackup(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> ReadBackup(ApiWorker& worker, rpc::UnaryCall&,
-                            const v1::ReadBackupRequest& request,
+Co<absl::Status> ReadBackup(ApiWorker& worker, rpc::Call&, const v1::ReadBackupRequest& request,
                             v1::ReadBackupResponse* response) {
   // A negative offset is beyond the end of any file.
   auto reading = OnBackups(
@@ -71,7 +69,7 @@ Co<absl::Status> ReadBackup(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> EndBackup(ApiWorker& worker, rpc::UnaryCall&, const v1::EndBackupRequest& request,
+Co<absl::Status> EndBackup(ApiWorker& worker, rpc::Call&, const v1::EndBackupRequest& request,
                            v1::EndBackupResponse*) {
   auto ending =
       OnBackups(worker, [name = request.name(), complete = request.complete()](

@@ -7,17 +7,17 @@
 
 #include "duetime/v1/backup.pb.h"
 #include "server/api/api_worker.h"
+#include "server/rpc/call.h"
 #include "server/rpc/coroutine.h"
-#include "server/rpc/unary_call.h"
 
 namespace duetime::api {
 
-Co<absl::Status> StartBackup(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> StartBackup(ApiWorker& worker, rpc::Call& call,
                              const v1::StartBackupRequest& request,
                              v1::StartBackupResponse* response);
-Co<absl::Status> ReadBackup(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ReadBackup(ApiWorker& worker, rpc::Call& call,
                             const v1::ReadBackupRequest& request, v1::ReadBackupResponse* response);
-Co<absl::Status> EndBackup(ApiWorker& worker, rpc::UnaryCall& call,
-                           const v1::EndBackupRequest& request, v1::EndBackupResponse* response);
+Co<absl::Status> EndBackup(ApiWorker& worker, rpc::Call& call, const v1::EndBackupRequest& request,
+                           v1::EndBackupResponse* response);
 
 }  // namespace duetime::api

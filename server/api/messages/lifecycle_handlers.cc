@@ -191,7 +191,7 @@ std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protoc
 
 }  // namespace
 
-CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask Cancel(ApiWorker& worker, rpc::Call& call) {
   const auto* request = ParseOrFinish<v1::CancelRequest>(worker, call);
   if (request == nullptr) co_return;
   ValidTarget valid;
@@ -214,7 +214,7 @@ CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call) {
   call.Finish(*response);
 }
 
-CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask CancelBatch(ApiWorker& worker, rpc::Call& call) {
   RefusedItems refused;
   const auto* request = ParseBatchOrFinish<v1::CancelBatchRequest>(worker, call, &refused);
   if (request == nullptr) co_return;
@@ -249,7 +249,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   call.Finish(response);
 }
 
-CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask Reschedule(ApiWorker& worker, rpc::Call& call) {
   const auto* request = ParseOrFinish<v1::RescheduleRequest>(worker, call);
   if (request == nullptr) co_return;
   ServingContext& context = worker.context();
@@ -278,7 +278,7 @@ CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
   call.Finish(status, *response);
 }
 
-Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetRequest& request,
+Co<absl::Status> Get(ApiWorker& worker, rpc::Call& call, const v1::GetRequest& request,
                      v1::GetResponse* response) {
   bool full = false;
   ValidTarget valid;
@@ -293,7 +293,7 @@ Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetReque
   co_return status;
 }
 
-Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall& call, const v1::ExplainRequest& request,
+Co<absl::Status> Explain(ApiWorker& worker, rpc::Call& call, const v1::ExplainRequest& request,
                          v1::ExplainResponse* response) {
   ValidTarget valid;
   absl::Status status = ValidateTarget(request, &valid);

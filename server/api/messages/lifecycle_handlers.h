@@ -12,12 +12,12 @@
 
 namespace duetime::api {
 
-CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call);
-CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call);
-CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call);
-Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetRequest& request,
+CallTask Cancel(ApiWorker& worker, rpc::Call& call);
+CallTask CancelBatch(ApiWorker& worker, rpc::Call& call);
+CallTask Reschedule(ApiWorker& worker, rpc::Call& call);
+Co<absl::Status> Get(ApiWorker& worker, rpc::Call& call, const v1::GetRequest& request,
                      v1::GetResponse* response);
-Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall& call, const v1::ExplainRequest& request,
+Co<absl::Status> Explain(ApiWorker& worker, rpc::Call& call, const v1::ExplainRequest& request,
                          v1::ExplainResponse* response);
 
 }  // namespace duetime::api

@@ -35,7 +35,7 @@ bool IsEnding(ServingState state) {
 // also ends with the client, the subscription or the server.
 class PulledShards final : public StateListener {
  public:
-  PulledShards(ApiWorker* worker, rpc::UnaryCall* call)
+  PulledShards(ApiWorker* worker, rpc::Call* call)
       : worker_(worker), call_(call), replies_(worker) {
     worker_->AddListener(this);
     call_->on_gone = [this] { End(/*keep_leases=*/false); };
@@ -97,7 +97,7 @@ class PulledShards final : public StateListener {
   }
 
   ApiWorker* const worker_;
-  rpc::UnaryCall* const call_;
+  rpc::Call* const call_;
   SubscriptionWatch watch_;
   protocol::StreamId id_{};
   bool ended_ = false;
@@ -212,7 +212,7 @@ Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worke
 
 }  // namespace
 
-Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullRequest& request,
+Co<absl::Status> Pull(ApiWorker& worker, rpc::Call& call, const v1::PullRequest& request,
                       v1::PullResponse* response) {
   ServingContext& context = worker.context();
   ValidStart start;
@@ -252,7 +252,7 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
   co_return status.ok() ? refused : status;
 }
 
-CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask Settle(ApiWorker& worker, rpc::Call& call) {
   v1::SettleRequest request;
   absl::Status status = ParseSettles(worker.context().options.limits, call.request(), &request);
   if (status.ok()) status = Authorize(worker, call, request);

@@ -12,8 +12,8 @@
 
 namespace duetime::api {
 
-Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullRequest& request,
+Co<absl::Status> Pull(ApiWorker& worker, rpc::Call& call, const v1::PullRequest& request,
                       v1::PullResponse* response);
-CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call);
+CallTask Settle(ApiWorker& worker, rpc::Call& call);
 
 }  // namespace duetime::api

@@ -98,7 +98,7 @@ bool IsWanted(const ValidList& valid, MessageState state) {
 
 }  // namespace
 
-Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest& request,
+Co<absl::Status> List(ApiWorker& worker, rpc::Call&, const v1::ListRequest& request,
                       v1::ListResponse* response) {
   ServingContext& context = worker.context();
   ValidList valid;
@@ -143,8 +143,8 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall& call,
-                          const v1::ForecastRequest& request, v1::ForecastResponse* response) {
+Co<absl::Status> Forecast(ApiWorker& worker, rpc::Call& call, const v1::ForecastRequest& request,
+                          v1::ForecastResponse* response) {
   ServingContext& context = worker.context();
   ValidForecast valid;
   absl::Status status = ValidateForecast(request, context.clock->Read().wall_ms, &valid);

@@ -13,9 +13,9 @@
 
 namespace duetime::api {
 
-Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall& call, const v1::ListRequest& request,
+Co<absl::Status> List(ApiWorker& worker, rpc::Call& call, const v1::ListRequest& request,
                       v1::ListResponse* response);
-Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall& call,
-                          const v1::ForecastRequest& request, v1::ForecastResponse* response);
+Co<absl::Status> Forecast(ApiWorker& worker, rpc::Call& call, const v1::ForecastRequest& request,
+                          v1::ForecastResponse* response);
 
 }  // namespace duetime::api

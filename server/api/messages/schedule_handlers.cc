@@ -51,12 +51,12 @@ void AddAll(ScheduleRouter& router, const v1::ScheduleBatchRequest& request, Sch
 
 }  // namespace
 
-CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask Schedule(ApiWorker& worker, rpc::Call& call) {
   const auto* request = ParseOrFinish<v1::ScheduleRequest>(worker, call);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   worker.router().Begin(1, job.get());
-  job.get()->trace = TraceContextOf(call.server_context());
+  job.get()->trace = TraceContextOf(call);
   worker.router().Add(*request, kSingle, job.get());
   if (worker.router().DropIfMissing(*job.get())) {
     // Other calls use the parsed message while this one waits.
@@ -72,14 +72,14 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   call.Finish(status, *response);
 }
 
-CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
+CallTask ScheduleBatch(ApiWorker& worker, rpc::Call& call) {
   RefusedItems refused;
   const auto* request = ParseBatchOrFinish<v1::ScheduleBatchRequest>(worker, call, &refused);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   const auto count = static_cast<size_t>(request->messages_size());
   worker.router().Begin(count, job.get());
-  job.get()->trace = TraceContextOf(call.server_context());
+  job.get()->trace = TraceContextOf(call);
   job.get()->refused = std::move(refused);
   AddAll(worker.router(), *request, job.get());
   std::unique_ptr<const v1::ScheduleBatchRequest> kept;

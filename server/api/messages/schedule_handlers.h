@@ -8,7 +8,7 @@
 
 namespace duetime::api {
 
-CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call);
-CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call);
+CallTask Schedule(ApiWorker& worker, rpc::Call& call);
+CallTask ScheduleBatch(ApiWorker& worker, rpc::Call& call);
 
 }  // namespace duetime::api

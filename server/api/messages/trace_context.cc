@@ -92,15 +92,6 @@ std::string StateOf(std::span<const absl::string_view> states) {
   return all.size() > kStateBytesMax ? "" : all;
 }
 
-std::vector<absl::string_view> HeadersOf(const grpc::ServerContext& call, const char* name) {
-  std::vector<absl::string_view> values;
-  const auto [begin, end] = call.client_metadata().equal_range(name);
-  for (auto at = begin; at != end; ++at) {
-    values.emplace_back(at->second.data(), at->second.size());
-  }
-  return values;
-}
-
 }  // namespace
 
 TraceContext ParseTraceContext(std::span<const absl::string_view> parents,
@@ -109,10 +100,16 @@ TraceContext ParseTraceContext(std::span<const absl::string_view> parents,
   return {.parent = std::string(parents[0]), .state = StateOf(states)};
 }
 
-TraceContext TraceContextOf(const grpc::ServerContext& call) {
-  const std::vector<absl::string_view> parents = HeadersOf(call, kParent);
+TraceContext TraceContextOf(const rpc::Call& call) {
+  const std::vector<absl::string_view> parents = call.Metadata(kParent);
   if (parents.empty()) return {};
-  return ParseTraceContext(parents, HeadersOf(call, kState));
+  return ParseTraceContext(parents, call.Metadata(kState));
+}
+
+TraceContext TraceContextOf(const grpc::ServerContext& stream) {
+  const std::vector<absl::string_view> parents = rpc::MetadataOf(stream, kParent);
+  if (parents.empty()) return {};
+  return ParseTraceContext(parents, rpc::MetadataOf(stream, kState));
 }
 
 void AddTraceContext(const TraceContext& trace, const RequestLimits& limits,

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/api/request_limits.h"
+#include "server/rpc/call.h"
 #include "storage/message_record.h"
 
 namespace duetime::api {
@@ -26,8 +27,9 @@ struct TraceContext {
 TraceContext ParseTraceContext(std::span<const absl::string_view> parents,
                                std::span<const absl::string_view> states);
 
-// The trace context of the call's metadata. REQUIRES: the call has arrived.
-TraceContext TraceContextOf(const grpc::ServerContext& call);
+// The trace context of the metadata of a call or a stream. REQUIRES: it has arrived.
+TraceContext TraceContextOf(const rpc::Call& call);
+TraceContext TraceContextOf(const grpc::ServerContext& stream);
 
 // Appends the attributes traceparent and tracestate. Appends neither if `attributes` has one of
 // these names, and leaves out what exceeds the limits. The views point into `trace`.

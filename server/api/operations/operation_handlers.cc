@@ -185,7 +185,7 @@ void FillSample(const query::ListRow& row, const std::string& topic, uint64_t no
                                               : v1::Message::STATE_SCHEDULED);
 }
 
-Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string topic,
+Co<absl::Status> DryRun(ApiWorker& worker, rpc::Call& call, std::string topic,
                         protocol::OperationSpec spec, v1::Operation* response) {
   WholeOperation whole;
   Operation& operation = whole.sum;
@@ -224,8 +224,8 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
 
 }  // namespace
 
-Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
-                           const v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
+Co<absl::Status> StartBulk(ApiWorker& worker, rpc::Call& call, const v1::StartBulkRequest& request,
+                           v1::StartBulkResponse* response) {
   ServingContext& context = worker.context();
   protocol::OperationSpec spec;
   absl::Status status = ValidateBulk(request, context.options.limits, &spec);
@@ -252,7 +252,7 @@ Co<absl::StatusOr<std::string>> StartPurge(ApiWorker& worker, storage::TopicId t
   co_return operation->sum.name;
 }
 
-Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> GetOperation(ApiWorker& worker, rpc::Call& call,
                               const v1::GetOperationRequest& request,
                               v1::GetOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");
@@ -262,7 +262,7 @@ Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
   co_return operation.status();
 }
 
-Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ListOperations(ApiWorker& worker, rpc::Call& call,
                                 const v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response) {
   const std::string filter = absl::StrCat("operations;", request.topic());
@@ -300,7 +300,7 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::Call& call,
                                  const v1::CancelOperationRequest& request,
                                  v1::CancelOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");

@@ -16,15 +16,15 @@ namespace duetime::api {
 
 // A dry run reads a page at a time on the reader's thread, so that other reads come in between. It
 // ends when the client has gone.
-Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
-                           const v1::StartBulkRequest& request, v1::StartBulkResponse* response);
-Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> StartBulk(ApiWorker& worker, rpc::Call& call, const v1::StartBulkRequest& request,
+                           v1::StartBulkResponse* response);
+Co<absl::Status> GetOperation(ApiWorker& worker, rpc::Call& call,
                               const v1::GetOperationRequest& request,
                               v1::GetOperationResponse* response);
-Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ListOperations(ApiWorker& worker, rpc::Call& call,
                                 const v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response);
-Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::Call& call,
                                  const v1::CancelOperationRequest& request,
                                  v1::CancelOperationResponse* response);
 

@@ -154,19 +154,19 @@ Co<absl::StatusOr<RecurrenceReply>> ChangeByName(ApiWorker& worker, protocol::To
   co_return co_await Change(worker, std::move(command));
 }
 
-protocol::TopicScopePtr ScheduleScope(ApiWorker& worker, const rpc::UnaryCall& call) {
+protocol::TopicScopePtr ScheduleScope(ApiWorker& worker, const rpc::Call& call) {
   return ScopeOf(worker, call.caller, access::Verb::kSchedule);
 }
 
 // Fills in a recurrence, with its payload only if the client may read payloads.
-void FillFor(ApiWorker& worker, const rpc::UnaryCall& call, const RecurrenceState& state,
+void FillFor(ApiWorker& worker, const rpc::Call& call, const RecurrenceState& state,
              v1::Recurrence* response) {
   const bool full = Allows(worker, call.caller, access::Verb::kReadPayloads, state.spec.topic);
   FillRecurrence(state, TopicName(worker, state), full, response);
 }
 
 template <typename Response>
-Co<absl::Status> ChangeState(ApiWorker& worker, rpc::UnaryCall& call, std::string name,
+Co<absl::Status> ChangeState(ApiWorker& worker, rpc::Call& call, std::string name,
                              RecurrenceCommand::Kind kind, Response* response) {
   const auto reply =
       co_await ChangeByName(worker, ScheduleScope(worker, call), std::move(name), kind);
@@ -244,7 +244,7 @@ absl::Status ReadUpdate(ApiWorker& worker, const v1::UpdateRecurrenceRequest& re
 
 }  // namespace
 
-Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::Call&,
                                   const v1::CreateRecurrenceRequest& request,
                                   v1::CreateRecurrenceResponse* response) {
   ServingContext& context = worker.context();
@@ -282,7 +282,7 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::UpdateRecurrenceRequest& request,
                                   v1::UpdateRecurrenceResponse* response) {
   ServingContext& context = worker.context();
@@ -319,19 +319,19 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::Call& call,
                                  const v1::PauseRecurrenceRequest& request,
                                  v1::PauseRecurrenceResponse* response) {
   return ChangeState(worker, call, request.name(), RecurrenceCommand::Kind::kPause, response);
 }
 
-Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::ResumeRecurrenceRequest& request,
                                   v1::ResumeRecurrenceResponse* response) {
   return ChangeState(worker, call, request.name(), RecurrenceCommand::Kind::kResume, response);
 }
 
-Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::DeleteRecurrenceRequest& request,
                                   v1::DeleteRecurrenceResponse* response) {
   const auto reply = co_await ChangeByName(worker, ScheduleScope(worker, call), request.name(),
@@ -341,7 +341,7 @@ Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::Call& call,
                                const v1::GetRecurrenceRequest& request,
                                v1::GetRecurrenceResponse* response) {
   absl::Status status = ValidateRecurrenceName(request.name(), "name");
@@ -352,7 +352,7 @@ Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::Call& call,
                                  const v1::ListRecurrencesRequest& request,
                                  v1::ListRecurrencesResponse* response) {
   const std::string filter = absl::StrCat("recurrences;", request.topic());
@@ -390,7 +390,7 @@ Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::Call& call,
                                    const v1::PreviewRecurrenceRequest& request,
                                    v1::PreviewRecurrenceResponse* response) {
   if (request.count() < 0 || request.count() > kPreviewMax) {

@@ -12,28 +12,28 @@
 
 namespace duetime::api {
 
-Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::CreateRecurrenceRequest& request,
                                   v1::CreateRecurrenceResponse* response);
-Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::Call& call,
                                const v1::GetRecurrenceRequest& request,
                                v1::GetRecurrenceResponse* response);
-Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::Call& call,
                                  const v1::ListRecurrencesRequest& request,
                                  v1::ListRecurrencesResponse* response);
-Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::UpdateRecurrenceRequest& request,
                                   v1::UpdateRecurrenceResponse* response);
-Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::Call& call,
                                  const v1::PauseRecurrenceRequest& request,
                                  v1::PauseRecurrenceResponse* response);
-Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::ResumeRecurrenceRequest& request,
                                   v1::ResumeRecurrenceResponse* response);
-Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::Call& call,
                                   const v1::DeleteRecurrenceRequest& request,
                                   v1::DeleteRecurrenceResponse* response);
-Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::Call& call,
                                    const v1::PreviewRecurrenceRequest& request,
                                    v1::PreviewRecurrenceResponse* response);
 

@@ -132,7 +132,7 @@ Co<absl::Status> Change(ApiWorker& worker, Command command, v1::Subscription* re
 
 }  // namespace
 
-Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::Call&,
                                     const v1::CreateSubscriptionRequest& request,
                                     v1::CreateSubscriptionResponse* response) {
   const v1::Subscription& asked = request.subscription();
@@ -152,7 +152,7 @@ Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall&,
   co_return co_await Change(worker, std::move(command), response->mutable_subscription());
 }
 
-Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::Call&,
                                  const v1::GetSubscriptionRequest& request,
                                  v1::GetSubscriptionResponse* response) {
   const auto name = NameInTopic(worker, request.topic(), request.name(), "");
@@ -210,7 +210,7 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
   return absl::OkStatus();
 }
 
-Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::Call&,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response) {
   const v1::Subscription& asked = request.subscription();
@@ -232,7 +232,7 @@ Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
   co_return co_await Change(worker, std::move(command), response->mutable_subscription());
 }
 
-Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::Call&,
                                     const v1::DeleteSubscriptionRequest& request,
                                     v1::DeleteSubscriptionResponse*) {
   const auto name = NameInTopic(worker, request.topic(), request.name(), "");

@@ -11,18 +11,18 @@
 
 namespace duetime::api {
 
-Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::Call& call,
                                     const v1::CreateSubscriptionRequest& request,
                                     v1::CreateSubscriptionResponse* response);
-Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::Call& call,
                                  const v1::GetSubscriptionRequest& request,
                                  v1::GetSubscriptionResponse* response);
 absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsRequest& request,
                                v1::ListSubscriptionsResponse* response);
-Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::Call& call,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response);
-Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::Call& call,
                                     const v1::DeleteSubscriptionRequest& request,
                                     v1::DeleteSubscriptionResponse* response);
 

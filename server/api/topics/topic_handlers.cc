@@ -45,8 +45,7 @@ Co<absl::Status> SetPaused(ApiWorker& worker, std::string name, bool paused, v1:
 
 }  // namespace
 
-Co<absl::Status> CreateTopic(ApiWorker& worker, rpc::UnaryCall&,
-                             const v1::CreateTopicRequest& request,
+Co<absl::Status> CreateTopic(ApiWorker& worker, rpc::Call&, const v1::CreateTopicRequest& request,
                              v1::CreateTopicResponse* response) {
   catalog::CreateTopic command{.name = request.topic().name()};
   absl::Status status = ValidateTopic(command.name, "topic.name");
@@ -64,7 +63,7 @@ Co<absl::Status> CreateTopic(ApiWorker& worker, rpc::UnaryCall&,
   co_return reply.status;
 }
 
-Co<absl::Status> GetTopic(ApiWorker& worker, rpc::UnaryCall&, const v1::GetTopicRequest& request,
+Co<absl::Status> GetTopic(ApiWorker& worker, rpc::Call&, const v1::GetTopicRequest& request,
                           v1::GetTopicResponse* response) {
   ServingContext& context = worker.context();
   const auto found = context.FindTopic(request.name(), "name");
@@ -92,7 +91,7 @@ Co<absl::Status> GetTopic(ApiWorker& worker, rpc::UnaryCall&, const v1::GetTopic
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> ListTopics(ApiWorker& worker, rpc::UnaryCall& call,
+Co<absl::Status> ListTopics(ApiWorker& worker, rpc::Call& call,
                             const v1::ListTopicsRequest& request,
                             v1::ListTopicsResponse* response) {
   ValidTopicList valid;
@@ -123,8 +122,7 @@ Co<absl::Status> ListTopics(ApiWorker& worker, rpc::UnaryCall& call,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall&,
-                             const v1::UpdateTopicRequest& request,
+Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::Call&, const v1::UpdateTopicRequest& request,
                              v1::UpdateTopicResponse* response) {
   const std::string& name = request.topic().name();
   if (absl::Status status = ValidateTopic(name, "topic.name"); !status.ok()) co_return status;
@@ -139,20 +137,17 @@ Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall&,
   co_return co_await EditTopic(worker, name, std::move(edit), response->mutable_topic());
 }
 
-Co<absl::Status> PauseTopic(ApiWorker& worker, rpc::UnaryCall&,
-                            const v1::PauseTopicRequest& request,
+Co<absl::Status> PauseTopic(ApiWorker& worker, rpc::Call&, const v1::PauseTopicRequest& request,
                             v1::PauseTopicResponse* response) {
   return SetPaused(worker, request.name(), true, response->mutable_topic());
 }
 
-Co<absl::Status> ResumeTopic(ApiWorker& worker, rpc::UnaryCall&,
-                             const v1::ResumeTopicRequest& request,
+Co<absl::Status> ResumeTopic(ApiWorker& worker, rpc::Call&, const v1::ResumeTopicRequest& request,
                              v1::ResumeTopicResponse* response) {
   return SetPaused(worker, request.name(), false, response->mutable_topic());
 }
 
-Co<absl::Status> DeleteTopic(ApiWorker& worker, rpc::UnaryCall&,
-                             const v1::DeleteTopicRequest& request,
+Co<absl::Status> DeleteTopic(ApiWorker& worker, rpc::Call&, const v1::DeleteTopicRequest& request,
                              v1::DeleteTopicResponse* response) {
   if (absl::Status status = ValidateTopic(request.name(), "name"); !status.ok()) co_return status;
   AskCatalog ask(&worker, catalog::DeleteTopic{.name = request.name()});

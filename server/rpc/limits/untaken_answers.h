@@ -75,10 +75,21 @@ class UntakenAnswers {
     limit_->bytes.fetch_sub(answer->bytes_, std::memory_order_relaxed);
   }
 
+  // Counts answers that travel on streams, which are not in the list: their streams end if there is
+  // no room. Negative bytes have been sent.
+  void AddOfStreams(int64_t bytes) {
+    bytes_ += static_cast<uint64_t>(bytes);
+    limit_->bytes.fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
+  }
+  // True if all workers have too many bytes, and this one more than its share.
+  bool Full() const {
+    return bytes_ > limit_->share &&
+           limit_->bytes.load(std::memory_order_relaxed) > limit_->bytes_max;
+  }
+
   // Removes and returns the oldest answer if it must be dropped, else returns nullptr.
   Answer* TakeExcess() {
-    if (bytes_ <= limit_->share || oldest_ == newest_) return nullptr;
-    if (limit_->bytes.load(std::memory_order_relaxed) <= limit_->bytes_max) return nullptr;
+    if (oldest_ == newest_ || !Full()) return nullptr;
     Answer* const oldest = oldest_;
     Remove(oldest);
     return oldest;
