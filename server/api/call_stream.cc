@@ -8,7 +8,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
-#include "duetime/v1/call_stream.pb.h"
+#include "duetime/v1/messages.pb.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"

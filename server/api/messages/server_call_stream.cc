@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/messages/server_call_stream.h"
 
-#include "duetime/v1/call_stream.pb.h"
+#include "duetime/v1/messages.pb.h"
 #include "server/api/access/authorization.h"
 #include "server/api/call_table.h"
 #include "server/api/unary.h"

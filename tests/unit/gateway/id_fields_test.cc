@@ -65,7 +65,7 @@ void Collect(const Message& message, std::set<std::string>* names) {
 TEST(IdFields, AreThese) {
   std::set<std::string> names;
   for (const auto* file :
-       {v1::ScheduleRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
+       {v1::CallStreamRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service(0)->method_count(); ++i) {
       const auto* const method = file->service(0)->method(i);
       for (const Descriptor* type : {method->input_type(), method->output_type()}) {

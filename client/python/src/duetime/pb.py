@@ -4,7 +4,6 @@
 from duetime.v1.access_pb2 import *  # noqa: F403
 from duetime.v1.admin_pb2 import *  # noqa: F403
 from duetime.v1.backup_pb2 import *  # noqa: F403
-from duetime.v1.call_stream_pb2 import *  # noqa: F403
 from duetime.v1.failure_pb2 import *  # noqa: F403
 from duetime.v1.forecast_pb2 import *  # noqa: F403
 from duetime.v1.lifecycle_pb2 import *  # noqa: F403
