@@ -20,7 +20,7 @@ void UnaryCall::Request(const UnaryMethod* method) {
   notice_ = method->watch_client;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
   worker_->services().RequestUnary(method->id, &*context_, &buffer_, &*writer_, worker_->cq(),
-                                   this);
+                                   tag());
 }
 
 void UnaryCall::Complete(bool ok) {
@@ -75,10 +75,10 @@ void UnaryCall::Send(const grpc::Status& status) {
 void UnaryCall::SendDelayed(const grpc::Status& status) {
   DT_CHECK(phase_ == Phase::kFinishing);
   delayed_ = false;
-  if (!status.ok()) return writer_->FinishWithError(status, this);
+  if (!status.ok()) return writer_->FinishWithError(status, tag());
   // The call is cancelled, and the answer is gone.
-  if (dropped_) return writer_->FinishWithError(grpc::Status::CANCELLED, this);
-  writer_->Finish(buffer_, grpc::Status::OK, this);
+  if (dropped_) return writer_->FinishWithError(grpc::Status::CANCELLED, tag());
+  writer_->Finish(buffer_, grpc::Status::OK, tag());
 }
 
 void UnaryCall::OnDone(bool ok) {

@@ -56,6 +56,8 @@ class UnaryCall final : public Call, public CompletionTag {
  private:
   enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing, kFinished };
 
+  // What gRPC gets as the tag of the call's operations, and completes.
+  void* tag() { return static_cast<CompletionTag*>(this); }
   // gRPC's notice that the call is over: answered, cancelled, or its connection is gone.
   void OnDone(bool ok);
   void RecycleIfOver();
