@@ -47,6 +47,10 @@ func New(options Options) (*Client, error) {
 		conn:     conn,
 		messages: pb.NewMessagesClient(conn),
 	}
+	// Interceptors expect to see each call.
+	if !options.SeparateCalls && len(options.DialOptions) == 0 {
+		client.messages = &gatherer{MessagesClient: client.messages, traceContext: options.TraceContext}
+	}
 	client.AdminClient = pb.NewAdminClient(adminConn{client})
 	return client, nil
 }

@@ -23,6 +23,7 @@ type fakeServer struct {
 	pb.UnimplementedMessagesServer
 	subscribe      func(stream pb.Messages_SubscribeServer) error
 	scheduleStream func(stream pb.Messages_ScheduleStreamServer) error
+	callStream     func(stream pb.Messages_CallStreamServer) error
 	pull           func(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error)
 
 	mutex       sync.Mutex
@@ -66,6 +67,13 @@ func (f *fakeServer) Pull(ctx context.Context, request *pb.PullRequest) (*pb.Pul
 
 func (f *fakeServer) Subscribe(stream pb.Messages_SubscribeServer) error { return f.subscribe(stream) }
 
+func (f *fakeServer) CallStream(stream pb.Messages_CallStreamServer) error {
+	if f.callStream == nil {
+		return f.UnimplementedMessagesServer.CallStream(stream)
+	}
+	return f.callStream(stream)
+}
+
 func (f *fakeServer) ScheduleStream(stream pb.Messages_ScheduleStreamServer) error {
 	return f.scheduleStream(stream)
 }
@@ -88,8 +96,12 @@ func serve(t *testing.T, server *grpc.Server) string {
 	return listener.Addr().String()
 }
 
-func newClient(t *testing.T, address string) *Client {
-	client, err := New(Options{Server: address, Backoff: Backoff{Max: time.Millisecond, Initial: time.Millisecond}})
+func newClient(t *testing.T, address string, changes ...func(*Options)) *Client {
+	options := Options{Server: address, Backoff: Backoff{Max: time.Millisecond, Initial: time.Millisecond}}
+	for _, change := range changes {
+		change(&options)
+	}
+	client, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,14 @@ type Options struct {
 	// of the user panics. While nothing changes, the line comes again after a minute, then ever more rarely. nil: the default of the log package. log.New(io.Discard, "", 0) switches it off, and
 	// slog.NewLogLogger makes one for log/slog.
 	Logger *log.Logger
-	// DialOptions are added to those of this library, for example interceptors.
+	// SeparateCalls makes each Schedule, Cancel, Reschedule and Get a call of its own. By default those of all goroutines
+	// share a stream, which costs client and server less than half; each still has its own deadline, error and repeats.
+	SeparateCalls bool
+	// TraceContext, if set, returns the W3C trace context of a call, which its message keeps: the headers traceparent and
+	// tracestate. It is not needed for a context whose outgoing metadata has these headers.
+	TraceContext func(context.Context) (traceparent, tracestate string)
+	// DialOptions are added to those of this library, for example interceptors. With any, calls share no stream, so that
+	// interceptors and handlers of statistics see each call.
 	DialOptions []grpc.DialOption
 }
 
