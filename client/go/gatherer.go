@@ -257,7 +257,7 @@ func (g *gatherer) receive(stream *gatheredStream, calls pb.Messages_CallStreamC
 		}
 		callsTaken = response.CallsTaken
 		g.mutex.Lock()
-		stream.served = true
+		stream.served = stream.served || len(response.Answers) > 0
 		for _, answer := range response.Answers {
 			if waiting := stream.open[answer.Number]; waiting != nil {
 				delete(stream.open, answer.Number)
@@ -286,7 +286,9 @@ func (g *gatherer) onEnd(stream *gatheredStream, err error, callsTaken *int64) {
 	g.stream = nil
 	refusal := status.Code(err)
 	switch {
-	case !stream.served && (refusal == codes.Unimplemented || refusal == codes.ResourceExhausted):
+	case refusal == codes.InvalidArgument && callsTaken != nil,
+		!stream.served && (refusal == codes.Unimplemented || refusal == codes.ResourceExhausted):
+		// The server knows no such stream, has too many, or allows only smaller frames.
 		g.separateUntil = time.Now().Add(separatePause)
 		err = errSeparate
 		for _, waiting := range g.waiting {
@@ -298,7 +300,8 @@ func (g *gatherer) onEnd(stream *gatheredStream, err error, callsTaken *int64) {
 	}
 	var again []*gatheredCall
 	for number, waiting := range stream.open {
-		if callsTaken != nil && number > *callsTaken {
+		// A stream that answered nothing would be followed by others like it.
+		if callsTaken != nil && number > *callsTaken && stream.served && err != errSeparate {
 			again = append(again, waiting)
 		} else {
 			waiting.answered <- gatheredAnswer{err: err}

@@ -118,12 +118,13 @@ func TestFailureOfACallIsTheErrorOfACallOfItsOwn(t *testing.T) {
 
 // The first stream takes one of three calls and ends; what becomes of the others depends on what it says.
 func TestTheStreamEnds(t *testing.T) {
+	one := int64(1)
 	for name, c := range map[string]struct {
 		taken *int64
 		end   error
 		want  codes.Code
 	}{
-		"says what it took":     {taken: new(int64), end: status.Error(codes.Unavailable, "draining"), want: codes.OK},
+		"says what it took":     {taken: &one, end: status.Error(codes.Unavailable, "draining"), want: codes.OK},
 		"says nothing":          {end: status.Error(codes.Unavailable, "gone"), want: codes.Unavailable},
 		"ends without an error": {want: codes.Unavailable},
 	} {
@@ -133,14 +134,18 @@ func TestTheStreamEnds(t *testing.T) {
 				if streams++; streams > 1 {
 					return answerAll(stream)
 				}
+				response := &pb.CallStreamResponse{CallsTaken: c.taken}
 				for calls := 0; calls < 3; {
 					frame, err := stream.Recv()
 					if err != nil {
 						return err
 					}
+					if calls == 0 && c.taken != nil {
+						response.Answers = []*pb.StreamedAnswer{scheduledAs(frame.Calls[0])}
+					}
 					calls += len(frame.Calls)
 				}
-				_ = stream.Send(&pb.CallStreamResponse{CallsTaken: c.taken})
+				_ = stream.Send(response)
 				return c.end
 			}}
 			client := fake.start(t)
@@ -205,6 +210,11 @@ func TestCallsOfTheirOwn(t *testing.T) {
 		"metadata":              {ctx: metadataOfACaller, message: plain, stream: answerAll},
 		"option":                {message: plain, separate: true, stream: answerAll},
 		"unknown to the server": {message: plain},
+		"smaller frames than ours": {message: plain, stream: func(stream pb.Messages_CallStreamServer) error {
+			_, _ = stream.Recv()
+			_ = stream.Send(&pb.CallStreamResponse{CallsTaken: new(int64)})
+			return status.Error(codes.InvalidArgument, "BATCH_TOO_LARGE")
+		}},
 		"too many streams": {message: plain, stream: func(pb.Messages_CallStreamServer) error {
 			return status.Error(codes.ResourceExhausted, "STREAM_LIMIT")
 		}},

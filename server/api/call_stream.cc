@@ -5,6 +5,7 @@
 #include <grpcpp/support/slice.h>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
@@ -59,11 +60,15 @@ void AppendAnswer(int64_t number, int field, const google::protobuf::Message& an
 
 }  // namespace
 
-CallStream::~CallStream() { DT_CHECK_EQ(open_, 0u); }
+CallStream::~CallStream() {
+  DT_CHECK_EQ(open_, 0u);
+  worker().AddStreamAnswers(-static_cast<int64_t>(waiting_bytes_ + sending_bytes_));
+}
 
 void CallStream::OnOpened() {
   absl::Status status = Open();
   if (status.ok()) status = Serving();
+  if (status.ok() && worker().ending()) status = base::DrainingError();
   if (status.ok()) status = Count(&worker().state().call_streams, streams_max());
   if (!status.ok()) {
     OnRefused(status);
@@ -82,6 +87,8 @@ void CallStream::OnMessage(grpc::ByteBuffer* buffer) {
 }
 
 absl::Status CallStream::HandleFrame(grpc::ByteBuffer* buffer) {
+  // Rights that have ended since the last frame allow nothing more.
+  if (absl::Status status = Recheck(worker().state().clock->Read()); !status.ok()) return status;
   grpc::Slice frame;
   const bool valid = buffer->Valid() && buffer->DumpToSingleSlice(&frame).ok();
   buffer->Clear();
@@ -91,7 +98,7 @@ absl::Status CallStream::HandleFrame(grpc::ByteBuffer* buffer) {
                  *methods_, *limits_, &parsed_);
   for (size_t i = 0; status.ok() && i < parsed_.size(); ++i) {
     if (!numbers_.insert(parsed_[i].number).second) {
-      status = Invalid("MALFORMED_REQUEST", FieldPath(static_cast<int>(i), "number"),
+      status = Invalid("MALFORMED_REQUEST", absl::StrCat("calls[", i, "].number"),
                        "the number of a call that is open");
     }
   }
@@ -109,7 +116,10 @@ absl::Status CallStream::HandleFrame(grpc::ByteBuffer* buffer) {
     call->Begin(parsed, frame, Caller());
     // Now or later, it calls OnAnswer.
     parsed.method->run(*app_, *call);
+    // The handler has parsed it. It is a part of the frame, and would keep all of it in memory.
+    call->request()->Clear();
   }
+  if (parsed_.size() > kIdleCallsMax) parsed_ = {};
   return absl::OkStatus();
 }
 
@@ -119,23 +129,35 @@ void CallStream::OnAnswer(StreamedCall* call, int field, const google::protobuf:
   open_bytes_ -= call->bytes();
   if (!ended()) {
     numbers_.erase(call->number());
-    const size_t before = answers_.size();
-    AppendAnswer(call->number(), field, answer, &answers_);
-    worker().AddStreamAnswers(static_cast<int64_t>(answers_.size() - before));
+    std::string* const response = OpenResponse();
+    const size_t before = response->size();
+    AppendAnswer(call->number(), field, answer, response);
+    CountAnswers(response->size() - before);
     if (call->delay_ms > 0) {
       const uint64_t now_ms = worker().state().clock->Read().mono_ms;
       read_from_mono_ms_ = std::max(read_from_mono_ms_, now_ms + call->delay_ms);
     }
     DropIfTooLarge();
   }
-  // Its coroutine ends after this, and touches the object: it is used again from the next frame on.
+  // The coroutine still writes call->task after this function. The stream uses the object again
+  // from the next frame on.
   call->Reset();
   free_.push_back(call);
   if (!std::exchange(touched_, true)) worker().FlushLater(this);
 }
 
+std::string* CallStream::OpenResponse() {
+  if (responses_.empty() || responses_.back().size() >= kAnswerBytesMax) responses_.emplace_back();
+  return &responses_.back();
+}
+
+void CallStream::CountAnswers(size_t bytes) {
+  waiting_bytes_ += bytes;
+  worker().AddStreamAnswers(static_cast<int64_t>(bytes));
+}
+
 void CallStream::DropIfTooLarge() {
-  if (answers_.size() < kAnswerBytesMin || !worker().TooManyUntaken()) return;
+  if (waiting_bytes_ + sending_bytes_ < kAnswerBytesMin || !worker().TooManyStreamAnswers()) return;
   worker().state().stats->answers_dropped.fetch_add(1, std::memory_order_relaxed);
   worker().LogDrop(server_context()->peer());
   End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the client does not read its answers"));
@@ -143,6 +165,10 @@ void CallStream::DropIfTooLarge() {
 
 void CallStream::Flush() {
   touched_ = false;
+  if (open_ == 0 && calls_.size() > kIdleCallsMax) {
+    free_.clear();
+    calls_.clear();
+  }
   if (ended()) return MaybeGo();
   Pump();
 }
@@ -154,14 +180,18 @@ void CallStream::Pump() {
     constexpr uint32_t kTag =
         TagOf(v1::CallStreamResponse::kCallsTakenFieldNumber, WireFormatLite::WIRETYPE_VARINT);
     const auto taken = static_cast<uint64_t>(taken_);
-    uint8_t* at = Extend(
-        CodedOutputStream::VarintSize32(kTag) + CodedOutputStream::VarintSize64(taken), &answers_);
+    const size_t size =
+        CodedOutputStream::VarintSize32(kTag) + CodedOutputStream::VarintSize64(taken);
+    uint8_t* at = Extend(size, OpenResponse());
     at = CodedOutputStream::WriteVarint32ToArray(kTag, at);
     CodedOutputStream::WriteVarint64ToArray(taken, at);
+    CountAnswers(size);
   }
-  if (!answers_.empty()) {
-    sending_bytes_ = answers_.size();
-    StartWrite(std::exchange(answers_, {}));
+  if (!responses_.empty()) {
+    sending_bytes_ = responses_.front().size();
+    waiting_bytes_ -= sending_bytes_;
+    StartWrite(std::move(responses_.front()));
+    responses_.pop_front();
   } else if (over) {
     return End(rpc::ToGrpcStatus(*closing_));
   }
@@ -171,7 +201,7 @@ void CallStream::Pump() {
 void CallStream::ReadOn() {
   if (ended() || reading() || closing_.has_value() || read_from_mono_ms_ != 0) return;
   if (open_ < limits_->call_stream_calls_max && open_bytes_ < limits_->batch_bytes_max &&
-      answers_.size() < kAnswerBytesMax) {
+      waiting_bytes_ < kAnswerBytesMax) {
     StartRead();
   }
 }
@@ -203,7 +233,12 @@ void CallStream::OnServingState() {
 }
 
 void CallStream::OnSweep(base::Now now) {
-  if (now.mono_ms >= close_by_mono_ms_) return End(rpc::ToGrpcStatus(*closing_));
+  if (now.mono_ms >= close_by_mono_ms_) {
+    // Not OK, because answers are missing.
+    return End(rpc::ToGrpcStatus(closing_->ok() ? base::DrainingError() : *closing_));
+  }
+  DropIfTooLarge();
+  if (ended()) return;
   if (absl::Status status = Recheck(now); !status.ok() && !closing_.has_value()) {
     OnRefused(status);
     Close(status);
@@ -216,9 +251,9 @@ void CallStream::OnSweep(base::Now now) {
 }
 
 void CallStream::OnEnded() {
-  worker().AddStreamAnswers(-static_cast<int64_t>(answers_.size() + sending_bytes_));
-  sending_bytes_ = 0;
-  answers_.clear();
+  // What gRPC sends stays in memory until it is sent.
+  worker().AddStreamAnswers(-static_cast<int64_t>(std::exchange(waiting_bytes_, 0)));
+  responses_.clear();
 }
 
 void CallStream::AbandonCalls() {

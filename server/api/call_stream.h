@@ -57,12 +57,15 @@ class CallStream : public rpc::BidiStream, private StreamedCall::Owner {
   virtual void OnRefused(const absl::Status& status) = 0;
 
  private:
-  // A client that reads no answers holds so many bytes of them, and those of its open calls.
+  // The stream reads no more calls while so many bytes of answers wait. Also the least size at
+  // which a response takes no further answer.
   static constexpr size_t kAnswerBytesMax = 1 << 20;
   // With less, a stream is not ended to make room for the answers of others.
   static constexpr size_t kAnswerBytesMin = 64 << 10;
   // The time for the last answers when the server ends.
   static constexpr uint64_t kEndingTimeoutMs = 500;
+  // Objects of calls that an idle stream keeps.
+  static constexpr size_t kIdleCallsMax = 256;
 
   void OnOpened() override;
   void OnMessage(grpc::ByteBuffer* buffer) override;
@@ -81,6 +84,10 @@ class CallStream : public rpc::BidiStream, private StreamedCall::Owner {
   void Close(const absl::Status& status);
   void Pump();
   void ReadOn();
+  // The last response of those that wait, with room for one more answer.
+  std::string* OpenResponse();
+  // Counts bytes that were added to the answers.
+  void CountAnswers(size_t bytes);
   // Ends the stream of a client that does not read, because answers take too much memory.
   void DropIfTooLarge();
 
@@ -95,8 +102,10 @@ class CallStream : public rpc::BidiStream, private StreamedCall::Owner {
   size_t open_ = 0;
   size_t open_bytes_ = 0;
   int64_t taken_ = 0;
-  // The answers that wait, encoded, and the bytes of those that gRPC sends.
-  std::string answers_;
+  // The responses that wait, encoded, and their bytes.
+  std::deque<std::string> responses_;
+  size_t waiting_bytes_ = 0;
+  // The bytes of the response that gRPC sends.
   size_t sending_bytes_ = 0;
   bool touched_ = false;
   // The stream reads nothing before the first sweep from this time on. 0: it reads.

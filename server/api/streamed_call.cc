@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
@@ -14,7 +15,6 @@
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
-#include "server/base/error.h"
 #include "server/rpc/grpc_time.h"
 #include "storage/time_units.h"
 
@@ -29,9 +29,15 @@ using google::protobuf::io::CodedInputStream;
 constexpr uint64_t kTimeoutMsMax = 7 * storage::kDayMs;
 
 absl::Status MalformedFrameError(absl::string_view text) {
-  return base::MakeError(
-      absl::StatusCode::kInvalidArgument, text,
-      {.reason = "MALFORMED_REQUEST", .field = "calls", .metadata = {}, .retry_after_ms = 0});
+  return Invalid("MALFORMED_REQUEST", "calls", text);
+}
+
+// Longer ones are not valid, and are left out.
+constexpr size_t kTraceBytesMax = 512;
+
+void KeepTrace(absl::string_view from, std::string* to) {
+  to->clear();
+  if (from.size() <= kTraceBytesMax) to->assign(from.data(), from.size());
 }
 
 // Reads the tag of the next field. 0: the end, or bytes that are no field.
@@ -124,6 +130,11 @@ absl::Status ParseFrame(absl::string_view frame, const StreamedMethods& methods,
       }
       continue;
     }
+    if (calls->size() == limits.batch_messages_max) {
+      return Invalid("BATCH_TOO_LARGE", "calls",
+                     absl::StrCat("more than ", limits.batch_messages_max, " calls"),
+                     {{"limit", absl::StrCat(limits.batch_messages_max)}});
+    }
     absl::string_view part;
     ParsedCall& call = calls->emplace_back();
     if (!ReadBytes(&in, frame, &part) || !ParseCall(part, methods, &call)) {
@@ -133,9 +144,6 @@ absl::Status ParseFrame(absl::string_view frame, const StreamedMethods& methods,
   }
   if (!in.ConsumedEntireMessage()) {
     return MalformedFrameError("the bytes are not the protobuf message of a frame");
-  }
-  if (calls->size() > limits.batch_messages_max) {
-    return OverLimit("BATCH_TOO_LARGE", "calls", calls->size(), limits.batch_messages_max, "calls");
   }
   if (calls->size() > 1 && frame.size() > limits.batch_bytes_max) {
     return OverLimit("BATCH_TOO_LARGE", "calls", frame.size(), limits.batch_bytes_max, "bytes");
@@ -151,8 +159,8 @@ void StreamedCall::Begin(const ParsedCall& parsed, const grpc::Slice& frame,
   field_ = parsed.field;
   bytes_ = parsed.request.size();
   timeout_ms_ = parsed.timeout_ms;
-  traceparent_.assign(parsed.traceparent.data(), parsed.traceparent.size());
-  tracestate_.assign(parsed.tracestate.data(), parsed.tracestate.size());
+  KeepTrace(parsed.traceparent, &traceparent_);
+  KeepTrace(parsed.tracestate, &tracestate_);
   const auto* const begin = reinterpret_cast<const char*>(frame.begin());
   const auto offset = static_cast<size_t>(parsed.request.data() - begin);
   // A part of the frame, not a copy.

@@ -88,10 +88,11 @@ class StreamedCall final : public rpc::Call {
   using Call::Finish;
   void Finish(const google::protobuf::Message& response) override;
   void FinishWithError(const absl::Status& status) override;
+  // Empty after the handler has returned or waits.
   grpc::ByteBuffer* request() override { return &request_; }
   const grpc::ServerContext& server_context() const override { return owner_->context(); }
   std::vector<absl::string_view> Metadata(absl::string_view name) const override;
-  // Counted from the moment of the question.
+  // Counted from the time of this call.
   gpr_timespec deadline() const override;
 
  private:

@@ -17,7 +17,7 @@ class GatewayCallStream final : public api::CallStream {
   GatewayCallStream(GatewayWorker* gateway, rpc::CqWorker* shell);
 
  private:
-  // Nobody has shown a right before the first frame.
+  // A gateway checks no rights, so a stream without a frame does not stay.
   static constexpr uint64_t kFirstFrameMs = 10'000;
 
   absl::Status Open() override;

@@ -79,7 +79,7 @@ class BidiStream : public Session {
   }
   const std::shared_ptr<StreamCount>& count() const { return count_; }
 
-  // True while the object must stay although no operation is outstanding.
+  // True while the object may not be deleted, although no operation is outstanding.
   virtual bool Busy() const { return false; }
   // Deletes the object if nothing is outstanding, and it is not busy; touch nothing afterwards.
   void MaybeGo();

@@ -98,10 +98,10 @@ class CqWorker {
   // Calls session->Flush() after the present event, which is one completion, or all tasks of one
   // wake-up. At most once per event and session.
   void FlushLater(Session* session) { to_flush_.push_back(session); }
-  // Answers of streams that gRPC has not sent: adds or takes away bytes.
+  // Answers that travel on streams and are not sent: adds or takes away bytes.
   void AddStreamAnswers(int64_t bytes) { untaken_.AddOfStreams(bytes); }
-  // True if clients leave too many bytes unread.
-  bool TooManyUntaken() const { return untaken_.Full(); }
+  // True if clients leave too many bytes of them unread.
+  bool TooManyStreamAnswers() const { return untaken_.TooManyOfStreams(); }
   // The number of open sessions.
   size_t sessions() const { return sessions_.size(); }
 

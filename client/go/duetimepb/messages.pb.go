@@ -146,8 +146,8 @@ type StreamedCall struct {
 	//	*StreamedCall_Reschedule
 	//	*StreamedCall_Get
 	Request isStreamedCall_Request `protobuf_oneof:"request"`
-	// How long the client will wait for the answer, like the deadline of a call of its own. Absent: as long as the stream
-	// lasts. A gateway asks a cell no longer than that.
+	// How long the client waits for the answer. A gateway asks a cell no longer than that; a server ignores it. Absent: as
+	// long as the stream lasts.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The trace context, as the metadata `traceparent` and `tracestate` of a call of its own. Empty: that of the stream.
 	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
@@ -290,9 +290,10 @@ type CallStreamResponse struct {
 
 	// In the order in which the calls were decided.
 	Answers []*StreamedAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	// Set in the last response before the server ends the stream by itself, with or without an error: how many calls it has
-	// taken from the stream since its beginning. Later calls have changed nothing: make them again on another stream. A call
-	// that was taken and has no answer when the stream ends may or may not have taken effect.
+	// Set in the last response of a stream that the server ends with an error: how many calls it has taken from the stream.
+	// Later calls have changed nothing: make them again on another stream. A call that was taken and has no answer when the
+	// stream ends may or may not have taken effect. Absent, as when the connection breaks: this is so for all calls without
+	// an answer.
 	CallsTaken *int64 `protobuf:"varint,2,opt,name=calls_taken,json=callsTaken,proto3,oneof" json:"calls_taken,omitempty"`
 }
 

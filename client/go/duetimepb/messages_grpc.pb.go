@@ -173,15 +173,18 @@ type MessagesClient interface {
 	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
 	// better served by ScheduleBatch or ScheduleStream.
 	//
-	// The server answers each call as soon as it is decided, so no call waits for another. It takes up the calls of a
+	// The server answers each call as soon as it is decided, so no call waits for another. It begins the calls of a
 	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls
-	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open; gRPC's
-	// flow control then slows the client. After its last frame the client half-closes, and the stream ends with OK when
-	// every call is answered. If the client cancels or the connection breaks, the outcome of the open calls is unknown.
+	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open,
+	// and for up to 5 s after a call whose client is refused too often; gRPC's flow control then slows the client. After
+	// its last frame the client half-closes, and the stream ends with OK when every call is answered. If the client
+	// cancels or the connection breaks, the outcome of the open calls is unknown.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame, also if a call has no request or the number of a call
 	//	                                       that is open; the stream ends when the earlier calls are answered
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
+	//	UNAUTHENTICATED    INVALID_CREDENTIALS    the token or certificate has expired; connect again with another one
+	//	DEADLINE_EXCEEDED                      of a gateway: no frame within 10 s of the opening
 	//	UNAVAILABLE        DRAINING, NOT_LEADER, STORAGE_FAILED   the server ended the stream; connect again
 	CallStream(ctx context.Context, opts ...grpc.CallOption) (Messages_CallStreamClient, error)
 	// Cancels a message. CancelResponse.Outcome is the result, and is durable when the call returns. CANCELLED means that
@@ -642,15 +645,18 @@ type MessagesServer interface {
 	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
 	// better served by ScheduleBatch or ScheduleStream.
 	//
-	// The server answers each call as soon as it is decided, so no call waits for another. It takes up the calls of a
+	// The server answers each call as soon as it is decided, so no call waits for another. It begins the calls of a
 	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls
-	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open; gRPC's
-	// flow control then slows the client. After its last frame the client half-closes, and the stream ends with OK when
-	// every call is answered. If the client cancels or the connection breaks, the outcome of the open calls is unknown.
+	// of their own must. The stream reads nothing while call_stream_calls_max calls, or the bytes of one batch, are open,
+	// and for up to 5 s after a call whose client is refused too often; gRPC's flow control then slows the client. After
+	// its last frame the client half-closes, and the stream ends with OK when every call is answered. If the client
+	// cancels or the connection breaks, the outcome of the open calls is unknown.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame, also if a call has no request or the number of a call
 	//	                                       that is open; the stream ends when the earlier calls are answered
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
+	//	UNAUTHENTICATED    INVALID_CREDENTIALS    the token or certificate has expired; connect again with another one
+	//	DEADLINE_EXCEEDED                      of a gateway: no frame within 10 s of the opening
 	//	UNAVAILABLE        DRAINING, NOT_LEADER, STORAGE_FAILED   the server ended the stream; connect again
 	CallStream(Messages_CallStreamServer) error
 	// Cancels a message. CancelResponse.Outcome is the result, and is durable when the call returns. CANCELLED means that

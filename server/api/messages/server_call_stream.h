@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerCallStream: a CallStream of a server, whose client may have to show its rights.
+// ServerCallStream: a CallStream of a server, which checks the rights of the client.
 #pragma once
 
 #include "server/api/access/stream_caller.h"

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "server/base/check.h"
+
 namespace duetime::rpc {
 
 class UnaryCall;
@@ -30,6 +32,7 @@ class UntakenAnswers {
     const uint64_t share;
     // Of all workers.
     std::atomic<uint64_t> bytes{0};
+    std::atomic<int64_t> stream_bytes{0};
   };
 
   // A member of the list, part of its call.
@@ -75,21 +78,25 @@ class UntakenAnswers {
     limit_->bytes.fetch_sub(answer->bytes_, std::memory_order_relaxed);
   }
 
-  // Counts answers that travel on streams, which are not in the list: their streams end if there is
-  // no room. Negative bytes have been sent.
+  // Counts answers that travel on streams, apart from the others and with the same limit. They are
+  // in no list: the streams look at TooManyOfStreams and end. Negative bytes have been sent.
   void AddOfStreams(int64_t bytes) {
-    bytes_ += static_cast<uint64_t>(bytes);
-    limit_->bytes.fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
+    stream_bytes_ += bytes;
+    DT_CHECK_GE(stream_bytes_, 0);
+    limit_->stream_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
-  // True if all workers have too many bytes, and this one more than its share.
-  bool Full() const {
-    return bytes_ > limit_->share &&
-           limit_->bytes.load(std::memory_order_relaxed) > limit_->bytes_max;
+  // True if the streams of all workers have too many bytes, and those of this one more than its
+  // share.
+  bool TooManyOfStreams() const {
+    return stream_bytes_ > static_cast<int64_t>(limit_->share) &&
+           limit_->stream_bytes.load(std::memory_order_relaxed) >
+               static_cast<int64_t>(limit_->bytes_max);
   }
 
   // Removes and returns the oldest answer if it must be dropped, else returns nullptr.
   Answer* TakeExcess() {
-    if (oldest_ == newest_ || !Full()) return nullptr;
+    if (bytes_ <= limit_->share || oldest_ == newest_) return nullptr;
+    if (limit_->bytes.load(std::memory_order_relaxed) <= limit_->bytes_max) return nullptr;
     Answer* const oldest = oldest_;
     Remove(oldest);
     return oldest;
@@ -101,6 +108,7 @@ class UntakenAnswers {
  private:
   Limit* const limit_;
   uint64_t bytes_ = 0;
+  int64_t stream_bytes_ = 0;
   Answer* oldest_ = nullptr;
   Answer* newest_ = nullptr;
 };

@@ -33,6 +33,18 @@ TEST_F(UntakenAnswersTest, TheNewestStaysHoweverLargeItIs) {
   EXPECT_EQ(untaken_.TakeExcess(), nullptr);
 }
 
+TEST_F(UntakenAnswersTest, AnswersOnStreamsCountApart) {
+  untaken_.Add(&answers_[0], 50);
+  untaken_.Add(&answers_[1], 50);
+  untaken_.AddOfStreams(kBytesMax);
+  EXPECT_FALSE(untaken_.TooManyOfStreams());
+  untaken_.AddOfStreams(1);
+  EXPECT_TRUE(untaken_.TooManyOfStreams());
+  EXPECT_EQ(untaken_.TakeExcess(), nullptr);
+  untaken_.AddOfStreams(-1);
+  EXPECT_FALSE(untaken_.TooManyOfStreams());
+}
+
 TEST_F(UntakenAnswersTest, WhatIsTakenDoesNotCount) {
   for (Answer& answer : answers_) untaken_.Add(&answer, 50);
   // The middle, the newest, the oldest, and one that is gone.
