@@ -4,20 +4,19 @@ package io.github.duetime.client;
 import com.google.protobuf.Message;
 import io.github.duetime.v1.CallProto;
 import io.github.duetime.v1.CallRepeat;
-import io.grpc.CallOptions;
-import io.grpc.ClientCall;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.protobuf.ProtoMethodDescriptorSupplier;
-import io.grpc.stub.ClientCalls;
-import io.grpc.stub.StreamObserver;
 import java.time.Duration;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
-/** Makes unary calls with the deadline, the retries and the errors that this library promises. Thread-safe. */
+/** Makes calls with the deadline, the retries and the errors that this library promises. Thread-safe. */
 final class Caller {
   /** Makes the result of a call from its answer and the number of its tries, without those that a standby refused. */
   interface ResultOf<A, T> {
@@ -36,20 +35,33 @@ final class Caller {
   private final Connection connection;
   private final ClientOptions options;
   private final RetryBudget budget;
+  // Null: each call is made by itself.
+  private final Gatherer gatherer;
+  // Completes the futures of calls on the stream, on whose thread nothing may block.
+  private final Executor completions;
 
   Caller(Connection connection, ClientOptions options) {
-    this(connection, options, new RetryBudget(System.nanoTime()));
+    this(connection, options, new RetryBudget(System.nanoTime()),
+        options.separateCalls() ? null : new Gatherer(connection, options.traceContext() != null), Continuations.SHARED);
   }
 
-  private Caller(Connection connection, ClientOptions options, RetryBudget budget) {
+  private Caller(
+      Connection connection, ClientOptions options, RetryBudget budget, Gatherer gatherer, Executor completions) {
     this.connection = connection;
     this.options = options;
     this.budget = budget;
+    this.gatherer = gatherer;
+    this.completions = completions;
   }
 
   /** Returns a caller over another connection, for the same client. */
   Caller over(Connection other) {
-    return new Caller(other, options, budget);
+    return new Caller(other, options, budget, null, completions);
+  }
+
+  /** Returns this caller for futures to which nothing is attached that may block: those of {@link #await}. */
+  Caller awaited() {
+    return new Caller(connection, options, budget, gatherer, Runnable::run);
   }
 
   /**
@@ -104,18 +116,19 @@ final class Caller {
   }
 
   /** One call and its tries, one after the other. */
-  private final class Run<Q, A, T> {
+  private final class Run<Q extends Message, A, T> {
     final CompletableFuture<T> future = new CompletableFuture<>();
     private final MethodDescriptor<Q, A> method;
     private final Q request;
     private final boolean mayRepeat;
     private final long end;
     private final ResultOf<A, T> result;
+    private final Map<String, String> trace = options.currentTrace();
     private final Backoff backoff = new Backoff(options.backoff(), ThreadLocalRandom.current());
     private int tries;
     // The current try took a token of the budget.
     private boolean paid;
-    private volatile ClientCall<Q, A> current;
+    private volatile CompletableFuture<A> current;
 
     Run(MethodDescriptor<Q, A> method, Q request, boolean mayRepeat, long end, ResultOf<A, T> result) {
       this.method = method;
@@ -129,16 +142,42 @@ final class Caller {
       if (future.isDone()) return;
       tries++;
       connection.wake();
-      CallOptions deadline = CallOptions.DEFAULT.withDeadlineAfter(end - System.nanoTime(), TimeUnit.NANOSECONDS);
-      ClientCall<Q, A> call = connection.channel().newCall(method, deadline);
-      ClientCalls.asyncUnaryCall(call, request, new Answer());
-      current = call;
+      Attempt<Q, A> attempt = new Attempt<>(method, request, end, trace);
+      current = attempt.answer;
+      boolean gathered = gatherer != null && gatherer.takes(request);
+      if (gathered) {
+        attempt.answer.whenCompleteAsync(this::ended, completions);
+        gatherer.send(attempt);
+      } else {
+        attempt.answer.whenComplete(this::ended);
+        attempt.sendAlone(connection.channel());
+      }
       cancelIfCancelled();
     }
 
     void cancelIfCancelled() {
-      ClientCall<Q, A> call = current;
-      if (future.isCancelled() && call != null) call.cancel("the caller cancelled the call", null);
+      CompletableFuture<A> answer = current;
+      if (future.isCancelled() && answer != null) answer.cancel(true);
+    }
+
+    private void ended(A answer, Throwable error) {
+      if (future.isDone()) return;
+      if (error instanceof TimeoutException) {
+        failed(DuetimeException.of(Status.Code.DEADLINE_EXCEEDED, "the deadline of the call passed before the answer came"));
+      } else if (error != null) {
+        failed(connection.errorOf(error));
+      } else {
+        succeeded(answer);
+      }
+    }
+
+    private void succeeded(A answer) {
+      if (paid) budget.giveBack();
+      try {
+        future.complete(result.make(answer, tries));
+      } catch (DuetimeException e) {
+        future.completeExceptionally(e);
+      }
     }
 
     private void failed(DuetimeException error) {
@@ -188,31 +227,6 @@ final class Caller {
           future.completeExceptionally(DuetimeException.of(e));
         }
       });
-    }
-
-    /** The answer of one try. */
-    private final class Answer implements StreamObserver<A> {
-      private A value;
-
-      @Override
-      public void onNext(A next) {
-        value = next;
-      }
-
-      @Override
-      public void onError(Throwable error) {
-        failed(connection.errorOf(error));
-      }
-
-      @Override
-      public void onCompleted() {
-        if (paid) budget.giveBack();
-        try {
-          future.complete(result.make(value, tries));
-        } catch (DuetimeException e) {
-          future.completeExceptionally(e);
-        }
-      }
     }
   }
 }

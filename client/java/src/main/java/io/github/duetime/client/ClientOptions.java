@@ -4,11 +4,16 @@ package io.github.duetime.client;
 import io.grpc.Status;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.function.Supplier;
 
 /** Where the server is, how to talk to it, the deadline of calls and the retries. Immutable. */
 public final class ClientOptions {
+  private static final Set<String> TRACE_FIELDS = Set.of("traceparent", "tracestate");
+
   private final Builder from;
 
   private ClientOptions(Builder from) {
@@ -60,6 +65,24 @@ public final class ClientOptions {
     return from.backoff;
   }
 
+  boolean separateCalls() {
+    return from.separateCalls;
+  }
+
+  Supplier<Map<String, String>> traceContext() {
+    return from.traceContext;
+  }
+
+  /** Returns the trace context of the calling thread. Empty without one, and if the user's function throws. */
+  Map<String, String> currentTrace() {
+    if (from.traceContext == null) return Map.of();
+    Map<String, String> fields = new HashMap<>();
+    Log.guard("traceContext", () -> from.traceContext.get().forEach((name, value) -> {
+      if (TRACE_FIELDS.contains(name) && !value.isEmpty()) fields.put(name, value);
+    }));
+    return fields;
+  }
+
   /** Builds options. */
   public static final class Builder {
     private String target = "127.0.0.1:7788";
@@ -71,6 +94,8 @@ public final class ClientOptions {
     private Duration deadline = Duration.ofSeconds(10);
     private int attemptsMax;
     private BackoffOptions backoff = BackoffOptions.DEFAULT;
+    private boolean separateCalls;
+    private Supplier<Map<String, String>> traceContext;
 
     private Builder() {}
 
@@ -84,6 +109,8 @@ public final class ClientOptions {
       deadline = from.deadline;
       attemptsMax = from.attemptsMax;
       backoff = from.backoff;
+      separateCalls = from.separateCalls;
+      traceContext = from.traceContext;
     }
 
     /**
@@ -146,6 +173,24 @@ public final class ClientOptions {
     /** Sets the waits between tries. A wait is never shorter than the server requests. */
     public Builder backoff(BackoffOptions value) {
       backoff = Objects.requireNonNull(value);
+      return this;
+    }
+
+    /**
+     * True: each schedule, cancel, reschedule and get is a call of its own. Default: false, the calls of all threads share
+     * one stream, which costs the client and the server less.
+     */
+    public Builder separateCalls(boolean value) {
+      separateCalls = value;
+      return this;
+    }
+
+    /**
+     * Sets the function that returns the trace context of a call: {@code traceparent} and perhaps {@code tracestate}, as W3C
+     * Trace Context defines them. Each call asks it once, on the thread that makes the call. It must be brief and thread-safe.
+     */
+    public Builder traceContext(Supplier<Map<String, String>> value) {
+      traceContext = Objects.requireNonNull(value);
       return this;
     }
 

@@ -45,6 +45,7 @@ final class Connection implements AutoCloseable {
   private final ManagedChannel managed;
   private final Channel channel;
   private final String address;
+  private final Supplier<String> token;
   private final boolean toCell;
   private final boolean tls;
   // A server has answered once.
@@ -54,6 +55,7 @@ final class Connection implements AutoCloseable {
   private Connection(ManagedChannel managed, String address, Supplier<String> token, boolean toCell, boolean tls) {
     this.managed = managed;
     this.address = address;
+    this.token = token;
     this.channel = token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token));
     this.toCell = toCell;
     this.tls = tls;
@@ -103,6 +105,23 @@ final class Connection implements AutoCloseable {
 
   Channel channel() {
     return channel;
+  }
+
+  /** Returns the token that a call would send now. Null without one, and if the user's function throws. */
+  String token() {
+    try {
+      return token == null ? null : token.get();
+    } catch (Throwable e) {
+      return null; // A call reports it.
+    }
+  }
+
+  /**
+   * Returns false while no member of a cell is known to lead. A call by itself then waits for a leader, and its error says
+   * why there was none.
+   */
+  boolean maySend() {
+    return !toCell || managed.getState(false) == ConnectivityState.READY;
   }
 
   /** Returns the address or the addresses, for people. */

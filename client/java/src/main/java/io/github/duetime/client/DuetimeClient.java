@@ -55,6 +55,8 @@ public final class DuetimeClient implements AutoCloseable {
   private final ClientOptions options;
   private final Connection connection;
   private final Caller caller;
+  // Of the calls that wait for their answer.
+  private final Caller awaited;
   private final AdminClient admin;
   private final Supplier<Connection> open;
   // The server allows 1,000 calls at once on a connection, and gRPC queues the others. So pulls that wait have their own
@@ -67,6 +69,7 @@ public final class DuetimeClient implements AutoCloseable {
     this.open = open;
     connection = open.get();
     caller = new Caller(connection, options);
+    awaited = caller.awaited();
     admin = new AdminClient(caller);
   }
 
@@ -123,7 +126,7 @@ public final class DuetimeClient implements AutoCloseable {
    * call was a repeat, and nothing is pending: the message has ended, as its state says.
    */
   public ScheduleResponse schedule(NewMessage message, Repeat repeat) {
-    return Caller.await(scheduleAsync(message, repeat));
+    return Caller.await(schedule(awaited, message, repeat));
   }
 
   /** As {@link #schedule(NewMessage)}. */
@@ -133,7 +136,11 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #schedule(NewMessage, Repeat)}. */
   public CompletableFuture<ScheduleResponse> scheduleAsync(NewMessage message, Repeat repeat) {
-    return begin(() -> caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), repeat != Repeat.NEVER,
+    return schedule(caller, message, repeat);
+  }
+
+  private static CompletableFuture<ScheduleResponse> schedule(Caller by, NewMessage message, Repeat repeat) {
+    return begin(() -> by.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), repeat != Repeat.NEVER,
         Duration.ZERO, (answer, tries) -> answer));
   }
 
@@ -183,12 +190,16 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** Cancels a message. {@code stopRedelivery} also ends a message that was delivered and is not settled. */
   public CancelResult cancel(Target target, boolean stopRedelivery) {
-    return Caller.await(cancelAsync(target, stopRedelivery));
+    return Caller.await(cancel(awaited, target, stopRedelivery));
   }
 
   /** As {@link #cancel(Target, boolean)}. */
   public CompletableFuture<CancelResult> cancelAsync(Target target, boolean stopRedelivery) {
-    return begin(() -> caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), true,
+    return cancel(caller, target, stopRedelivery);
+  }
+
+  private static CompletableFuture<CancelResult> cancel(Caller by, Target target, boolean stopRedelivery) {
+    return begin(() -> by.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), true,
         Duration.ZERO, (CancelResponse answer, int tries) -> new CancelResult(answer, tries > 1)));
   }
 
@@ -226,16 +237,20 @@ public final class DuetimeClient implements AutoCloseable {
    * etag is not tried again, because the change of the first try would look like another client's.
    */
   public RescheduleResponse reschedule(Target target, When when, String etag) {
-    return Caller.await(rescheduleAsync(target, when, etag));
+    return Caller.await(reschedule(awaited, target, when, etag));
   }
 
   /** As {@link #reschedule(Target, When, String)}; an empty etag stands for any. */
   public CompletableFuture<RescheduleResponse> rescheduleAsync(Target target, When when, String etag) {
+    return reschedule(caller, target, when, etag);
+  }
+
+  private static CompletableFuture<RescheduleResponse> reschedule(Caller by, Target target, When when, String etag) {
     return begin(() -> {
       RescheduleRequest.Builder request = RescheduleRequest.newBuilder().setEtag(etag);
       Requests.fill(target, request::setMessageId, request::setKey);
       Requests.fill(when, request::setDelay, request::setDeliverTime, request::setCivilTime);
-      return plain(MessagesGrpc.getRescheduleMethod(), request.build());
+      return plain(by, MessagesGrpc.getRescheduleMethod(), request.build());
     });
   }
 
@@ -246,15 +261,19 @@ public final class DuetimeClient implements AutoCloseable {
 
   /** As {@link #get(Target)}. The full view has the payload and the attributes of a pending message. */
   public GetResponse get(Target target, MessageView view) {
-    return Caller.await(getAsync(target, view));
+    return Caller.await(get(awaited, target, view));
   }
 
   /** As {@link #get(Target, MessageView)}. */
   public CompletableFuture<GetResponse> getAsync(Target target, MessageView view) {
+    return get(caller, target, view);
+  }
+
+  private static CompletableFuture<GetResponse> get(Caller by, Target target, MessageView view) {
     return begin(() -> {
       GetRequest.Builder request = GetRequest.newBuilder().setView(view);
       Requests.fill(target, request::setMessageId, request::setKey);
-      return plain(MessagesGrpc.getGetMethod(), request.build());
+      return plain(by, MessagesGrpc.getGetMethod(), request.build());
     });
   }
 
@@ -268,7 +287,7 @@ public final class DuetimeClient implements AutoCloseable {
     return begin(() -> {
       ExplainRequest.Builder request = ExplainRequest.newBuilder();
       Requests.fill(target, request::setMessageId, request::setKey);
-      return plain(MessagesGrpc.getExplainMethod(), request.build());
+      return plain(caller, MessagesGrpc.getExplainMethod(), request.build());
     });
   }
 
@@ -280,7 +299,7 @@ public final class DuetimeClient implements AutoCloseable {
   /** Lists the pending messages that match the request, without payloads. Its page size is that of the pages. */
   public PagedList<Message> list(ListRequest request) {
     return new PagedList<>(token -> {
-      ListResponse page = Caller.await(plain(MessagesGrpc.getListMethod(),
+      ListResponse page = Caller.await(plain(caller, MessagesGrpc.getListMethod(),
           token.isEmpty() ? request : request.toBuilder().setPageToken(token).build()));
       return new PagedList.Page<>(page.getMessagesList(), page.getNextPageToken());
     });
@@ -328,7 +347,7 @@ public final class DuetimeClient implements AutoCloseable {
   /** Returns the version, state, counts and limits of the server. */
   public ServerInfoResponse serverInfo() {
     return Caller.await(
-        plain(AdminGrpc.getServerInfoMethod(), ServerInfoRequest.getDefaultInstance()));
+        plain(caller, AdminGrpc.getServerInfoMethod(), ServerInfoRequest.getDefaultInstance()));
   }
 
   // ---- Requests and results
@@ -345,8 +364,9 @@ public final class DuetimeClient implements AutoCloseable {
     }
   }
 
-  private <Q extends com.google.protobuf.Message, A> CompletableFuture<A> plain(MethodDescriptor<Q, A> method, Q request) {
-    return caller.call(method, request, true, Duration.ZERO, (answer, tries) -> answer);
+  private static <Q extends com.google.protobuf.Message, A> CompletableFuture<A> plain(
+      Caller by, MethodDescriptor<Q, A> method, Q request) {
+    return by.call(method, request, true, Duration.ZERO, (answer, tries) -> answer);
   }
 
   /** Gives the request an id if it needs one. With validate_only it changes nothing, so a repeat needs no id. */
