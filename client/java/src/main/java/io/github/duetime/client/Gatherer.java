@@ -13,6 +13,8 @@ import io.github.duetime.v1.StreamedAnswer;
 import io.github.duetime.v1.StreamedCall;
 import io.grpc.CallOptions;
 import io.grpc.ClientStreamTracer;
+import io.grpc.Context;
+import io.grpc.Contexts;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -85,9 +87,16 @@ final class Gatherer {
         || request instanceof GetRequest;
   }
 
-  /** Sends a call that {@link #takes} allows, and ends it at its deadline. */
+  /** Sends a call that {@link #takes} allows. It ends at its deadline, and when the caller's context of gRPC ends. */
   void send(Attempt<?, ?> attempt) {
     attempt.answer.orTimeout(attempt.end - System.nanoTime(), TimeUnit.NANOSECONDS);
+    Context context = Context.current();
+    if (context != Context.ROOT) {
+      Context.CancellationListener onCancel =
+          cancelled -> fail(attempt, DuetimeException.of(Contexts.statusFromCancelled(cancelled), null));
+      context.addListener(onCancel, Runnable::run);
+      attempt.answer.whenComplete((answer, error) -> context.removeListener(onCancel));
+    }
     waiting.add(attempt);
     send();
   }
@@ -101,8 +110,10 @@ final class Gatherer {
     for (int seen = sending.get(); seen != 0; seen = sending.addAndGet(-seen)) {
       try {
         sendFrames();
-      } catch (RuntimeException e) {
+      } catch (Throwable e) {
         DuetimeException error = DuetimeException.of(Status.Code.INTERNAL, "cannot send a call: " + e, e);
+        if (stream != null) stream.requests.cancel(error.getMessage(), e);
+        stream = null;
         for (Attempt<?, ?> next = waiting.poll(); next != null; next = waiting.poll()) fail(next, error);
       }
     }
@@ -119,7 +130,7 @@ final class Gatherer {
       }
       if (stream == null) {
         stream = new Stream(token);
-        stream.open();
+        Context.ROOT.run(stream::open); // the stream outlives the context of this call
       }
       if (!stream.requests.isReady()) return;
       stream.ready = true;

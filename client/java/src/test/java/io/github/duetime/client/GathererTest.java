@@ -28,6 +28,7 @@ import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
+import io.grpc.Context;
 import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
@@ -252,7 +253,7 @@ class GathererTest {
     for (StreamedCall.RequestCase kind : calls.keySet()) {
       StreamedCall call = stream.take();
       assertEquals(kind, call.getRequestCase());
-      assertTrue(call.getTimeout().getSeconds() == 9, call.toString());
+      assertTrue(call.getTimeout().getSeconds() > 0 && call.getTimeout().getSeconds() <= 10, call.toString());
       StreamedAnswer.Builder answer = StreamedAnswer.newBuilder().setNumber(call.getNumber());
       switch (kind) {
         case CANCEL -> answer.setCancel(CancelResponse.newBuilder().setOutcome(CancelResponse.Outcome.OUTCOME_CANCELLED));
@@ -332,6 +333,19 @@ class GathererTest {
     stream.take();
     assertEquals(Status.Code.DEADLINE_EXCEEDED, errorOf(call).code());
     assertThrows(DuetimeException.DeadlineExceeded.class, () -> client.schedule(message("k").build()));
+  }
+
+  @Test
+  void aCallEndsWithItsContextAndTheStreamGoesOn() throws Exception {
+    Context.CancellableContext context = Context.current().withCancellation();
+    CompletableFuture<ScheduleResponse> cancelled = context.call(() -> schedule("cancelled"));
+    FakeStream stream = nextStream();
+    stream.take();
+    context.cancel(null);
+    assertEquals(Status.Code.CANCELLED, errorOf(cancelled).code());
+    CompletableFuture<ScheduleResponse> next = schedule("next");
+    stream.answer(accepted(stream.take()));
+    assertEquals("next", idOf(next));
   }
 
   @Test
