@@ -49,7 +49,8 @@ import java.util.function.Supplier;
  * does not mislead. The client has a budget of 100 repeats without answer; each second adds one repeat, and so do ten calls. A call
  * without budget waits.
  *
- * <p>Thread-safe; calls of several threads share the connection.
+ * <p>Thread-safe; calls of several threads share the connection, and those of schedule, cancel, reschedule and get share a
+ * stream on it ({@link ClientOptions.Builder#separateCalls}).
  */
 public final class DuetimeClient implements AutoCloseable {
   private final ClientOptions options;

@@ -105,14 +105,14 @@ final class Gatherer {
     if (sending.getAndIncrement() == 0) sendAsSender();
   }
 
-  /** Sends until nobody has asked since. The caller has changed `sending` from zero to one. */
+  /** Sends until no other thread has added a call since. The caller has changed `sending` from zero to one. */
   private void sendAsSender() {
     for (int seen = sending.get(); seen != 0; seen = sending.addAndGet(-seen)) {
       try {
         sendFrames();
       } catch (Throwable e) {
         DuetimeException error = DuetimeException.of(Status.Code.INTERNAL, "cannot send a call: " + e, e);
-        if (stream != null) stream.requests.cancel(error.getMessage(), e);
+        if (stream != null && stream.requests != null) stream.requests.cancel(error.getMessage(), e);
         stream = null;
         for (Attempt<?, ?> next = waiting.poll(); next != null; next = waiting.poll()) fail(next, error);
       }
@@ -201,7 +201,7 @@ final class Gatherer {
     };
   }
 
-  /** Notes on a stream's start whether something has added a trace context to it, and removes that. */
+  /** Removes a trace context that something has added to a stream, and notes that there was one. */
   private final class TraceWatch extends ClientStreamTracer.Factory {
     @Override
     public ClientStreamTracer newClientStreamTracer(ClientStreamTracer.StreamInfo info, Metadata headers) {
@@ -212,7 +212,7 @@ final class Gatherer {
     }
   }
 
-  /** One stream. gRPC makes the calls that are not the sender's, one at a time. */
+  /** One stream. gRPC calls the methods of the interface one at a time; the sender calls the others. */
   private final class Stream implements ClientResponseObserver<CallStreamRequest, CallStreamResponse> {
     final String token;
     // The calls without an answer, by number.
@@ -262,7 +262,7 @@ final class Gatherer {
     public void onNext(CallStreamResponse response) {
       answered = true;
       if (response.hasCallsTaken()) taken = response.getCallsTaken();
-      // No thread that an answer wakes may send meanwhile, so that their next calls go together.
+      // Threads that an answer wakes do not send meanwhile, so that their next calls go together.
       boolean sender = sending.getAndIncrement() == 0;
       response.getAnswersList().forEach(this::pass);
       if (sender) sendAsSender();
