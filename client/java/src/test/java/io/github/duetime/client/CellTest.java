@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.Any;
 import com.google.rpc.Code;
 import com.google.rpc.ErrorInfo;
+import io.github.duetime.v1.CallStreamRequest;
+import io.github.duetime.v1.CallStreamResponse;
 import io.github.duetime.v1.MessagesGrpc;
 import io.github.duetime.v1.RescheduleRequest;
 import io.github.duetime.v1.RescheduleResponse;
@@ -15,6 +17,7 @@ import io.github.duetime.v1.ScheduleRequest;
 import io.github.duetime.v1.ScheduleResponse;
 import io.github.duetime.v1.ScheduleStreamRequest;
 import io.github.duetime.v1.ScheduleStreamResponse;
+import io.github.duetime.v1.StreamedAnswer;
 import io.github.duetime.v1.SubscribeRequest;
 import io.github.duetime.v1.SubscribeResponse;
 import io.github.duetime.v1.SubscribeStarted;
@@ -130,6 +133,17 @@ class CellTest {
     @Override
     public void reschedule(RescheduleRequest request, StreamObserver<RescheduleResponse> observer) {
       answer(observer, RescheduleResponse.getDefaultInstance());
+    }
+
+    @Override
+    public StreamObserver<CallStreamRequest> callStream(StreamObserver<CallStreamResponse> observer) {
+      return new Requests<>(frame -> frame.getCallsList().forEach(call -> {
+        if (!admits(observer)) return;
+        StreamedAnswer.Builder answer = StreamedAnswer.newBuilder().setNumber(call.getNumber());
+        if (call.hasSchedule()) answer.setSchedule(ScheduleResponse.getDefaultInstance());
+        else answer.setReschedule(RescheduleResponse.getDefaultInstance());
+        observer.onNext(CallStreamResponse.newBuilder().addAnswers(answer).build());
+      }), observer::onCompleted);
     }
 
     @Override
