@@ -8,7 +8,7 @@ import dataclasses
 import random
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from google.protobuf import message_factory
 from google.protobuf.message import Message
 
 from duetime import cell, errors, fork
+from duetime.gatherer import FIELDS, Gatherer, NotTakenError
 from duetime.retry_budget import RetryBudget
 from duetime.v1 import admin_pb2, call_pb2, messages_pb2
 
@@ -93,6 +94,12 @@ class Options:
     #: The most tries of a call that may be repeated. 0: only the timeout ends the tries.
     attempts_max: int = 0
     backoff: Backoff = Backoff()
+    #: Make each schedule, cancel, reschedule and get a call of its own. By default concurrent ones share a stream, which costs
+    #: client and server less; each still has its own deadline, error and repeats.
+    separate_calls: bool = False
+    #: Returns the W3C trace context of a call, which a message keeps: the headers traceparent and tracestate. Called once for
+    #: each try, in the caller's context (contextvars). It must not raise.
+    trace_context: Callable[[], tuple[str, str]] | None = None
 
 
 def _repeat_of(method: Any) -> call_pb2.CallRepeat:
@@ -143,6 +150,10 @@ class Connection:
         else:
             self._channels = [grpc.aio.insecure_channel(server, channel_options) for server in servers]
         self._cell = cell.Cell(self._channels) if len(servers) > 1 else None
+        self._gatherers = {} if options.separate_calls else {channel: self._gatherer(channel) for channel in self._channels}
+
+    def _gatherer(self, channel: grpc.aio.Channel) -> Gatherer:
+        return Gatherer(lambda: self._open_stream(channel, "CallStream"), self.failure)
 
     async def close(self) -> None:
         self._closed = True
@@ -150,6 +161,8 @@ class Connection:
             return
         if self._cell is not None:
             self._cell.close()
+        for gatherer in self._gatherers.values():
+            gatherer.close()
         for channel in self._channels:
             await channel.close()
 
@@ -161,12 +174,14 @@ class Connection:
     def stream(self, name: str) -> Any:
         """Opens a stream in both directions."""
         self.require_open()
-        path, _, response, _ = _METHODS[name]
+        if self._cell is None:
+            return self._open_stream(self._channels[0], name)
+        return cell.LeaderStream(self._cell, lambda channel: self._open_stream(channel, name))
 
-        def call(channel: grpc.aio.Channel) -> Any:
-            return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
-                metadata=self._metadata)
-        return call(self._channels[0]) if self._cell is None else cell.LeaderStream(self._cell, call)
+    def _open_stream(self, channel: grpc.aio.Channel, name: str) -> Any:
+        path, _, response, _ = _METHODS[name]
+        return channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
+            metadata=self._metadata)
 
     def failure(self, error: grpc.RpcError) -> errors.DuetimeError:
         """The error, which says it if only one of client and server uses TLS."""
@@ -184,21 +199,44 @@ class Connection:
         """True if another member leads. The call changed nothing, so any call may be made again."""
         return self._cell is not None and error is not None and error.reason == "NOT_LEADER"
 
-    async def _unary_method(self, name: str, kind: type[Message], end: float) -> Any:
-        channel = self._channels[0]
-        if self._cell is not None:
-            try:
-                async with asyncio.timeout(end - time.monotonic()):
-                    channel = await self._cell.leader()
-            except TimeoutError:
-                raise errors.DeadlineExceeded("no member of the cell led before the deadline") from None
+    async def _channel(self, end: float) -> grpc.aio.Channel:
+        """The channel to the server, or to the one that leads."""
+        if self._cell is None:
+            return self._channels[0]
+        try:
+            async with asyncio.timeout(end - time.monotonic()):
+                return await self._cell.leader()
+        except TimeoutError:
+            raise errors.DeadlineExceeded("no member of the cell led before the deadline") from None
+
+    def _unary_method(self, channel: grpc.aio.Channel, name: str) -> Any:
         method = self._unary.get((channel, name))
         if method is None:
             path, _, response, _ = _METHODS[name]
-            assert response is kind
             method = self._unary[channel, name] = channel.unary_unary(path, request_serializer=_serialize,
                                                                       response_deserializer=response.FromString)
         return method
+
+    async def _try(self, name: str, request: Message, end: float, *, may_repeat: bool) -> Any:
+        """Makes the call once, on the stream that it shares with others or by itself."""
+        channel = await self._channel(end)
+        trace = ("", "") if self.options.trace_context is None else self.options.trace_context()
+        gatherer = self._gatherers.get(channel) if name in FIELDS else None
+        stream = None
+        if gatherer is not None:
+            answer = await gatherer.call(name, request, end, trace, may_repeat=may_repeat)
+            if answer is not None:
+                return answer
+            stream = gatherer.stream()
+        headers = tuple((key, value) for key, value in zip(("traceparent", "tracestate"), trace, strict=True) if value)
+        try:
+            answer = await self._unary_method(channel, name)(request, timeout=max(end - time.monotonic(), 0.001),
+                                                             metadata=self._metadata + headers)
+        except grpc.aio.AioRpcError as error:
+            raise self.failure(error) from None
+        if gatherer is not None:
+            gatherer.on_separate_answer(stream)
+        return answer
 
     async def call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True,
                    extra: float = 0) -> tuple[_Response, int]:
@@ -209,7 +247,7 @@ class Connection:
         if self.options.timeout <= timedelta(0):
             raise errors.DeadlineExceeded("the timeout of the call is not positive")
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
-        may_repeat = repeat and _may_repeat(name, request)
+        may_repeat = repeat and _may_repeat(name, request) and self.options.attempts_max != 1
         waits = Waits(self.options.backoff)
         tries = 0
         took_token = False
@@ -217,19 +255,20 @@ class Connection:
         while True:
             tries += 1
             try:
-                method = await self._unary_method(name, kind, end)
-                answer = await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata)
+                answer = await self._try(name, request, end, may_repeat=may_repeat)
+                assert isinstance(answer, kind)
                 if took_token:
                     self._budget.give_back(time.monotonic())
                 return answer, tries
-            except grpc.aio.AioRpcError as error:
-                failure = self.failure(error)
+            except NotTakenError as error:
+                failure, refused = error.failure, True
+            except errors.DuetimeError as error:
+                failure, refused = error, self.refused_by_standby(error)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
                 raise errors.Cancelled("the client was closed during the call") from None
-            refused = self.refused_by_standby(failure)
             if took_token and (refused or not isinstance(failure, _IN_VAIN)):
                 self._budget.give_back(time.monotonic())
             took_token = False
