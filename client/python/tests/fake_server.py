@@ -43,8 +43,8 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 @contextmanager
-def fake_server(answer: Answer, address: str = "127.0.0.1:0", *, calls_per_connection: int = 1_000, call_stream: CallStream | None = None,
-                tls: grpc.ServerCredentials | None = None) -> Iterator[str]:
+def fake_server(answer: Answer, address: str = "127.0.0.1:0", *, calls_per_connection: int = 1_000,
+                call_stream: CallStream | None = None, tls: grpc.ServerCredentials | None = None) -> Iterator[str]:
     """Serves meanwhile. Yields the address. Without `call_stream`, it serves no CallStream."""
     server = grpc.server(ThreadPoolExecutor(16), handlers=[_Methods(answer, call_stream)],
                          options=[("grpc.max_concurrent_streams", calls_per_connection)])
