@@ -21,6 +21,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 std::vector<nlohmann::json> LinesOf(const std::string& path) {
   std::vector<nlohmann::json> lines;
@@ -303,7 +305,49 @@ TEST_F(AccessTest, AStreamWithoutRightsEndsBeforeItsFirstRequest) {
     v1::ScheduleStreamResponse answer;
     EXPECT_FALSE(scheduler->Read(&answer));
     EXPECT_EQ(InfoOf(scheduler->Finish()).reason, reason);
+    const auto calling = As(token);
+    EXPECT_EQ(InfoOf(stub->CallStream(calling.get())->Finish()).reason, reason);
   }
+}
+
+// A call on a stream has the rights, the errors and the lines in the audit log that it has by
+// itself.
+TEST_F(AccessTest, ACallOnAStreamIsJudgedByItself) {
+  StartWithAccess({"--audit-cancels"});
+  const auto context = As("bob");
+  const auto stream = v1::Messages::NewStub(tcp_)->CallStream(context.get());
+  v1::CallStreamRequest frame;
+  const std::vector<std::string> topics = {"b", "a"};
+  for (const std::string& topic : topics) {
+    v1::StreamedCall* call = frame.add_calls();
+    call->set_number(frame.calls_size());
+    *call->mutable_schedule() = Request(topic, Millis(3'600'000));
+    call = frame.add_calls();
+    call->set_number(frame.calls_size());
+    call->mutable_cancel()->mutable_key()->set_topic(topic);
+    call->mutable_cancel()->mutable_key()->set_key("k");
+  }
+  ASSERT_TRUE(stream->Write(frame));
+  stream->WritesDone();
+  std::map<int64_t, std::string> reasons;
+  for (v1::CallStreamResponse response; stream->Read(&response);) {
+    for (const v1::StreamedAnswer& answer : response.answers()) {
+      reasons[answer.number()] = answer.has_error() ? answer.error().reason() : "OK";
+    }
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(reasons, ElementsAre(Pair(1, "OK"), Pair(2, "OK"), Pair(3, "ACCESS_DENIED"),
+                                   Pair(4, "ACCESS_DENIED")));
+  const auto deadline = Clock::now() + Millis(5'000);
+  while (LinesOf(directory_.Join("audit.log")).size() < 3 && Clock::now() < deadline) {
+  }
+  std::vector<std::string> lines;
+  for (const nlohmann::json& line : LinesOf(directory_.Join("audit.log"))) {
+    lines.push_back(line["method"].get<std::string>() + " " + line.value("topic", "") + " " +
+                    line["code"].get<std::string>());
+  }
+  EXPECT_THAT(lines, UnorderedElementsAre("Cancel b OK", "Schedule a PERMISSION_DENIED",
+                                          "Cancel a PERMISSION_DENIED"));
 }
 
 TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
