@@ -111,7 +111,8 @@ def test_the_failure_of_a_call_is_the_error_of_a_call_of_its_own() -> None:
     def on_stream(frames: Frames, _: Any) -> Responses:
         for frame in frames:
             (call,) = frame.calls
-            yield pb.CallStreamResponse(answers=[pb.StreamedAnswer(number=77), pb.StreamedAnswer(number=call.number, error=failure)])
+            unknown = pb.StreamedAnswer(number=77)
+            yield pb.CallStreamResponse(answers=[unknown, pb.StreamedAnswer(number=call.number, error=failure)])
 
     def alone(_: str, request: Any, context: Any) -> Any:
         status = status_pb2.Status(code=failure.code)
