@@ -17,7 +17,7 @@ export interface BidiStreamEvents<Response> {
   onEnd(error: DuetimeError | undefined): void;
 }
 
-export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe'> {
+export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe' | 'CallStream'> {
   // undefined until a member of the cell leads. A single server has its call at once.
   private call: ClientDuplexStream<Buffer, Calls[Name]['response']> | undefined;
   private error: DuetimeError | undefined;

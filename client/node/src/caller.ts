@@ -11,6 +11,7 @@ import { Backoff, type BackoffOptions } from './backoff';
 import { rpcOf } from './codec';
 import { type Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest } from './errors';
+import { type Gatherer, SEPARATE, type TraceContext } from './gatherer';
 import { RetryBudget } from './retry_budget';
 import type { Calls } from './types';
 
@@ -33,6 +34,8 @@ export interface CallLimits {
   triesMax?: number;
   /** The waits between tries. */
   backoff?: BackoffOptions;
+  /** Returns the trace context of the call that is being made. Called once for each try. */
+  traceContext?: () => TraceContext;
 }
 
 // The least wait of a call, in milliseconds. Instead of a wait that would pass its deadline, it waits half of the time that is left,
@@ -57,6 +60,7 @@ export class Caller {
   constructor(
     private readonly connection: Connection,
     private readonly limits: CallLimits,
+    private readonly gatherer?: Gatherer,
     private readonly budget = new RetryBudget(performance.now()),
   ) {
     this.timeout = limits.timeout ?? 10_000;
@@ -65,7 +69,7 @@ export class Caller {
 
   /** A caller over another connection, for the same client. */
   over(connection: Connection): Caller {
-    return new Caller(connection, this.limits, this.budget);
+    return new Caller(connection, this.limits, undefined, this.budget);
   }
 
   /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. Without `repeat`, it makes one try. */
@@ -87,10 +91,10 @@ export class Caller {
     let paid = false;
     for (let tries = 1; ; ++tries) {
       try {
-        const answer = await this.tryOnce(rpc.path, bytes, deadline, options.signal);
+        const answer = await this.tryOnce(name, bytes, deadline, options.signal);
         if (paid) this.budget.giveBack();
         paid = false;
-        return { response: rpc.response.decode(answer), triedBefore: tries > 1 };
+        return { response: answer, triedBefore: tries > 1 };
       } catch (error) {
         if (!(error instanceof DuetimeError)) throw error;
         this.connection.onError(error);
@@ -128,10 +132,19 @@ export class Caller {
     return (await this.callAndCount(name, request, options, more)).response;
   }
 
-  private async tryOnce(path: string, request: Buffer, end: number, signal: AbortSignal | undefined): Promise<Buffer> {
+  private async tryOnce<Name extends keyof Calls>(
+    name: Name, request: Buffer, end: number, signal: AbortSignal | undefined,
+  ): Promise<Calls[Name]['response']> {
     signal?.throwIfAborted();
     const channel = this.connection.channel ?? (await this.connection.find(end - performance.now(), signal));
-    return new Promise((resolve, reject) => {
+    const trace = this.limits.traceContext?.();
+    const outcome = await this.gatherer?.call(name, request, end, signal, trace);
+    if (outcome !== undefined && outcome !== SEPARATE) return outcome;
+    signal?.throwIfAborted();
+    const { path, response } = rpcOf(name);
+    const metadata = new Metadata();
+    for (const [key, value] of Object.entries(trace ?? {})) metadata.set(key, value as string);
+    const answer = await new Promise<Buffer>((resolve, reject) => {
       const abort = (): void => {
         reject(signal!.reason);
         call.cancel();
@@ -139,13 +152,14 @@ export class Caller {
       const deadline = new Date(Date.now() + end - performance.now());
       const bytesAsTheyAre = (bytes: Buffer): Buffer => bytes;
       const call = channel.makeUnaryRequest(
-        path, bytesAsTheyAre, bytesAsTheyAre, request, new Metadata(), { deadline }, (error, answer) => {
+        path, bytesAsTheyAre, bytesAsTheyAre, request, metadata, { deadline }, (error, answer) => {
           signal?.removeEventListener('abort', abort);
           if (error !== null) reject(this.connection.errorOf(error));
           else resolve(answer!);
         });
       signal?.addEventListener('abort', abort, { once: true });
     });
+    return response.decode(answer);
   }
 }
 

@@ -25,7 +25,7 @@ export interface ServerOptions {
   server?: string;
   /** The client uses TLS if this is set, also if it is empty. */
   tls?: TlsOptions;
-  /** Sent with each call as "authorization: Bearer ...". Requires `tls`. A function is called for each call. */
+  /** Sent with each call as "authorization: Bearer ...". Requires `tls`. A function is called for each call, or for the stream of calls. */
   token?: string | (() => string | Promise<string>);
   /**
    * Gets what subscribers and streams log: a connection that fails or is back, and callbacks that throw. Default: warnings and errors

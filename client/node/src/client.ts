@@ -7,6 +7,7 @@ import type { ServerOptions } from './channel';
 import { ADMIN_CALLS } from './codec';
 import { Connection } from './connection';
 import { DuetimeError, errorOfItem } from './errors';
+import { Gatherer } from './gatherer';
 import type { Input } from './input';
 import { List } from './list';
 import { responseOf, type ScheduleItemResult } from './schedule_result';
@@ -15,7 +16,10 @@ import { type Handler, Subscriber, type SubscriberOptions } from './subscriber';
 import type * as types from './types';
 
 /** The options of a client. */
-export interface ClientOptions extends ServerOptions, CallLimits {}
+export interface ClientOptions extends ServerOptions, CallLimits {
+  /** Makes each schedule, cancel, reschedule and get a call of its own. Default: false, so that these calls share a stream. */
+  separateCalls?: boolean;
+}
 
 /** What to deliver, and when: exactly one of `delay` (milliseconds), `deliverTime` and `civilTime`. */
 export type NewMessage = Input<types.ScheduleRequest> & { readonly topic: string };
@@ -79,6 +83,7 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
  */
 export class Client {
   private readonly connection: Connection;
+  private readonly gatherer: Gatherer | undefined;
   private readonly caller: Caller;
   // The server allows 1,000 calls at once on a connection, and gRPC queues the others. So pulls that wait have their own connection.
   private pulls: { connection: Connection; caller: Caller } | undefined;
@@ -87,12 +92,14 @@ export class Client {
   /** Throws INVALID_ARGUMENT if the options contradict each other. */
   constructor(private readonly options: ClientOptions = {}) {
     this.connection = new Connection(options);
-    this.caller = new Caller(this.connection, options);
+    if (!options.separateCalls) this.gatherer = new Gatherer(this.connection);
+    this.caller = new Caller(this.connection, options, this.gatherer);
   }
 
   /** Closes the connection, which ends its streams to schedule. Subscribers have connections of their own. */
   close(): void {
     this.closed = true;
+    this.gatherer?.close();
     this.connection.close();
     this.pulls?.connection.close();
   }
