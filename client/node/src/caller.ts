@@ -143,7 +143,8 @@ export class Caller {
     signal?.throwIfAborted();
     const { path, response } = rpcOf(name);
     const metadata = new Metadata();
-    for (const [key, value] of Object.entries(trace ?? {})) metadata.set(key, value as string);
+    if (trace?.traceparent) metadata.set('traceparent', trace.traceparent);
+    if (trace?.tracestate) metadata.set('tracestate', trace.tracestate);
     const answer = await new Promise<Buffer>((resolve, reject) => {
       const abort = (): void => {
         reject(signal!.reason);

@@ -9,6 +9,7 @@ export {
   type CancelResult, Client, type ClientOptions, type NewMessage, type ScheduleOptions, type SettleResult, type Target,
 } from './client';
 export { type Code, DuetimeError, type ErrorDetails, type FieldViolation } from './errors';
+export type { TraceContext } from './gatherer';
 export type { Input } from './input';
 export { List, type Page } from './list';
 export type { Logger } from './log';
