@@ -161,7 +161,7 @@ TEST_F(ConsoleTest, EveryUnaryCallIsThereAndNoStreamIs) {
     }
   }
   EXPECT_GT(calls, 30);
-  EXPECT_EQ(streams, 2);
+  EXPECT_EQ(streams, 3);
 }
 
 TEST_F(ConsoleTest, RefusesWhatThePageDoesNotSend) {
