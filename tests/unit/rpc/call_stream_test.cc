@@ -212,6 +212,24 @@ TEST_F(CallStreamTest, AClientThatDoesNotReadItsAnswersLosesTheStream) {
   EXPECT_EQ(stats_.answers_dropped.load(), 1u);
 }
 
+// The server ends the stream before the shard answers, and waits on for the answer.
+TEST_F(CallStreamTest, ACallMayOutliveItsStream) {
+  api::ServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;
+  GatedStore* const gate = UseGatedStore();
+  Start(options);
+  MustSchedule(NewMessage("orders", "p", 100));
+  gate->SetOpen(false);
+  const auto stream = Open();
+  ASSERT_TRUE(stream->Write(Frame(ScheduleText(1))));
+  gate->AwaitAppend();
+  std::thread end([this] { server_->Shutdown(kTestDeadline); });
+  EXPECT_EQ(ReasonOf(stream->Finish()), "DRAINING");
+  gate->SetOpen(true);
+  end.join();
+  EXPECT_EQ(Ended(api::MethodOf<v1::ScheduleRequest>(), grpc::StatusCode::OK), 2u);
+}
+
 // The shard does not answer before the server has ended.
 TEST_F(CallStreamTest, AnEndDoesNotWaitForOpenCalls) {
   api::ServerOptions options = DefaultOptions();
