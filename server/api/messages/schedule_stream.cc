@@ -202,7 +202,10 @@ void ScheduleStream::OnServingState() {
 }
 
 void ScheduleStream::OnSweep(base::Now now) {
-  if (now.mono_ms >= close_by_mono_ms_) return End(*closing_);
+  if (now.mono_ms >= close_by_mono_ms_) {
+    // Not OK, because answers are missing.
+    return End(closing_->ok() ? rpc::ToGrpcStatus(base::DrainingError()) : *closing_);
+  }
   if (absl::Status status = caller_.Recheck(now); !status.ok() && !closing_.has_value()) {
     caller_.AuditEnd(MethodOf<v1::ScheduleStreamRequest>(), "", status);
     Close(rpc::ToGrpcStatus(status));
