@@ -55,7 +55,7 @@ type Options struct {
 	// slog.NewLogLogger makes one for log/slog.
 	Logger *log.Logger
 	// SeparateCalls makes each Schedule, Cancel, Reschedule and Get a call of its own. By default those of all goroutines
-	// share a stream, which costs client and server less than half; each still has its own deadline, error and repeats.
+	// share a stream, which costs the server about half; each still has its own deadline, error and repeats.
 	SeparateCalls bool
 	// TraceContext, if set, returns the W3C trace context of a call, which its message keeps: the headers traceparent and
 	// tracestate. It is not needed for a context whose outgoing metadata has these headers.

@@ -55,7 +55,7 @@ Passed PassedOf(const GatewayWorker& worker, Metadata metadata, gpr_timespec dea
     if (absl::string_view(name) == "authorization" && !worker.context().passes_tokens) continue;
     for (const absl::string_view value : metadata(name)) {
       bytes += value.size();
-      // gRPC takes from a client what it refuses to send.
+      // gRPC receives such values from clients, but does not send them.
       if (bytes > kMetadataBytesMax || !IsPrintable(value)) continue;
       passed.metadata.emplace_back(name, std::string(value));
     }

@@ -30,7 +30,7 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// Doctor looks at so many topics, messages of each topic, and operations, at most.
+// The most topics, messages of each topic, and operations that doctor looks at.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOperationsMax = 1'000;

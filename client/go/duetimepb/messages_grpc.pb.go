@@ -170,8 +170,8 @@ type MessagesClient interface {
 	ScheduleStream(ctx context.Context, opts ...grpc.CallOption) (Messages_ScheduleStreamClient, error)
 	// Makes any number of calls of Schedule, Cancel, Reschedule and Get on one stream. Each call has the rights, errors,
 	// quotas, metrics and lines in the audit log that it has by itself. It costs both sides less, because the calls that are
-	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
-	// better served by ScheduleBatch or ScheduleStream.
+	// ready together travel in one frame. Libraries make these calls on it. For a program that schedules in
+	// bulk, ScheduleBatch and ScheduleStream cost less.
 	//
 	// The server answers each call as soon as it is decided, so no call waits for another. It begins the calls of a
 	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls
@@ -642,8 +642,8 @@ type MessagesServer interface {
 	ScheduleStream(Messages_ScheduleStreamServer) error
 	// Makes any number of calls of Schedule, Cancel, Reschedule and Get on one stream. Each call has the rights, errors,
 	// quotas, metrics and lines in the audit log that it has by itself. It costs both sides less, because the calls that are
-	// ready together travel in one frame. This is what the libraries use for these calls; a program that schedules in bulk is
-	// better served by ScheduleBatch or ScheduleStream.
+	// ready together travel in one frame. Libraries make these calls on it. For a program that schedules in
+	// bulk, ScheduleBatch and ScheduleStream cost less.
 	//
 	// The server answers each call as soon as it is decided, so no call waits for another. It begins the calls of a
 	// stream in the order in which they were sent; two calls whose order matters must still wait for each other, as calls

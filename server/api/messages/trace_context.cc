@@ -92,6 +92,14 @@ std::string StateOf(std::span<const absl::string_view> states) {
   return all.size() > kStateBytesMax ? "" : all;
 }
 
+// `metadata(name)`: the values of the metadata of this name.
+template <typename Metadata>
+TraceContext FindTraceContext(Metadata metadata) {
+  const std::vector<absl::string_view> parents = metadata(kParent);
+  if (parents.empty()) return {};
+  return ParseTraceContext(parents, metadata(kState));
+}
+
 }  // namespace
 
 TraceContext ParseTraceContext(std::span<const absl::string_view> parents,
@@ -101,15 +109,11 @@ TraceContext ParseTraceContext(std::span<const absl::string_view> parents,
 }
 
 TraceContext TraceContextOf(const rpc::Call& call) {
-  const std::vector<absl::string_view> parents = call.Metadata(kParent);
-  if (parents.empty()) return {};
-  return ParseTraceContext(parents, call.Metadata(kState));
+  return FindTraceContext([&](const char* name) { return call.Metadata(name); });
 }
 
 TraceContext TraceContextOf(const grpc::ServerContext& stream) {
-  const std::vector<absl::string_view> parents = rpc::MetadataOf(stream, kParent);
-  if (parents.empty()) return {};
-  return ParseTraceContext(parents, rpc::MetadataOf(stream, kState));
+  return FindTraceContext([&](const char* name) { return rpc::MetadataOf(stream, name); });
 }
 
 void AddTraceContext(const TraceContext& trace, const RequestLimits& limits,

@@ -38,6 +38,14 @@ class CallStreamTest : public ServerTest {
     }
     return answers;
   }
+  // A server that has the topic `orders`, and whose store holds up every further append.
+  GatedStore* StartGated(const api::ServerOptions& options) {
+    GatedStore* const gate = UseGatedStore();
+    Start(options);
+    MustSchedule(NewMessage("orders", "p", 100));
+    gate->SetOpen(false);
+    return gate;
+  }
   uint64_t Ended(metrics::RpcMethod method, grpc::StatusCode code) {
     return stats_.of(method).ended[static_cast<size_t>(code)].load();
   }
@@ -79,10 +87,7 @@ TEST_F(CallStreamTest, EachCallHasTheAnswerThatItHasByItself) {
 }
 
 TEST_F(CallStreamTest, NoCallWaitsForAnother) {
-  GatedStore* const gate = UseGatedStore();
-  Start();
-  MustSchedule(NewMessage("orders", "p", 100));
-  gate->SetOpen(false);
+  GatedStore* const gate = StartGated(DefaultOptions());
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(
       Frame(ScheduleText(1) + "calls { number: 2 get { key { topic: 'orders' key: 'k' } } }")));
@@ -114,10 +119,7 @@ TEST_F(CallStreamTest, ABadFrameEndsTheStreamBehindTheCallsBeforeIt) {
 TEST_F(CallStreamTest, OpenCallsAreBounded) {
   api::ServerOptions options = DefaultOptions();
   options.limits.call_stream_calls_max = 1;
-  GatedStore* const gate = UseGatedStore();
-  Start(options);
-  MustSchedule(NewMessage("orders", "p", 100));
-  gate->SetOpen(false);
+  GatedStore* const gate = StartGated(options);
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(1))));
   ASSERT_TRUE(stream->Write(Frame("calls { number: 2 get {} }")));
@@ -173,10 +175,7 @@ TEST_F(CallStreamTest, AFailureOfTheStorageAnswersTheCallsAndEndsIt) {
 }
 
 TEST_F(CallStreamTest, TheCallsOfAClientThatLeavesEndAllTheSame) {
-  GatedStore* const gate = UseGatedStore();
-  Start();
-  MustSchedule(NewMessage("orders", "p", 100));
-  gate->SetOpen(false);
+  GatedStore* const gate = StartGated(DefaultOptions());
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(1) + ScheduleText(2))));
   gate->AwaitAppend();
@@ -216,10 +215,7 @@ TEST_F(CallStreamTest, AClientThatDoesNotReadItsAnswersLosesTheStream) {
 TEST_F(CallStreamTest, ACallMayOutliveItsStream) {
   api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;
-  GatedStore* const gate = UseGatedStore();
-  Start(options);
-  MustSchedule(NewMessage("orders", "p", 100));
-  gate->SetOpen(false);
+  GatedStore* const gate = StartGated(options);
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(1))));
   gate->AwaitAppend();
@@ -233,12 +229,9 @@ TEST_F(CallStreamTest, ACallMayOutliveItsStream) {
 // The shard does not answer before the server has ended.
 TEST_F(CallStreamTest, AnEndDoesNotWaitForOpenCalls) {
   api::ServerOptions options = DefaultOptions();
-  // The end is looked at in this pace.
+  // The server looks this often whether its streams must end.
   options.heartbeat_ms = 20;
-  GatedStore* const gate = UseGatedStore();
-  Start(options);
-  MustSchedule(NewMessage("orders", "p", 100));
-  gate->SetOpen(false);
+  GatedStore* const gate = StartGated(options);
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(1))));
   gate->AwaitAppend();
