@@ -6,18 +6,18 @@
 
 #include "server/cell/replica.h"
 #include "server/cell/replicated_journal.h"
-#include "storage/memory_store.h"
 #include "tests/contract/message_store_contract.h"
 #include "tests/support/fake_log.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::test {
 namespace {
 
 // A member that leads: its groups go to the log, and come back into its store.
-class LeadingStore final : public storage::MemoryStore, private cell::AppliedState {
+class LeadingStore final : public test::MemoryStore, private cell::AppliedState {
  public:
   // `place` outlives the store, as what is on disk.
-  LeadingStore(storage::MemoryDisk* disk, cell::Log* log, cell::LogPlace* place, uint64_t random)
+  LeadingStore(test::MemoryDisk* disk, cell::Log* log, cell::LogPlace* place, uint64_t random)
       : MemoryStore(disk),
         place_(place),
         replica_(log, this),
@@ -61,7 +61,7 @@ class CellHarness final : public StoreHarness {
  private:
   Dice dice_{1};
   FakeLog log_{&dice_};
-  storage::MemoryDisk disk_{kShards};
+  test::MemoryDisk disk_{kShards};
   cell::LogPlace place_;
   uint64_t starts_ = 0;
   std::unique_ptr<LeadingStore> store_;

@@ -12,8 +12,8 @@
 
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::delivery {
 
@@ -73,8 +73,8 @@ inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {
 }
 
 // Damages the listing of a message in the backlog of the first shard.
-inline void DamageListing(const storage::MessageId& id, storage::MemoryStore* store,
-                          storage::MemoryDisk* disk) {
+inline void DamageListing(const storage::MessageId& id, test::MemoryStore* store,
+                          test::MemoryDisk* disk) {
   bool listed = false;
   const auto owners = store->BacklogSubscriptions(0);
   ASSERT_TRUE(owners.ok());

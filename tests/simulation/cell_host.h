@@ -56,9 +56,9 @@ class CellHost final : public Host {
   size_t unsynced_appends() const override { return 0; }
   // kUnknownApplied: the log takes the group, and the store of the leader fails. Otherwise the log
   // refuses it.
-  void FailNextAppend(storage::MemoryStore::Fault fault) override;
-  storage::MemoryDisk* disk() override;
-  void Repair(uint16_t shard, const storage::MessageKey& key, const std::string& record) override;
+  void FailNextAppend(test::MemoryStore::Fault fault) override;
+  test::MemoryDisk* disk() override;
+  void Repair() override;
   void Pass() override;
   bool MayLoseTheLead() const override { return !calm(); }
   bool MayServe() const override;

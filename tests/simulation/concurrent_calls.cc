@@ -145,7 +145,7 @@ void ConcurrentCalls::Crash() {
         : power ? Host::End::kPowerCut
                 : Host::End::kCrash,
         power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);
-  if (!damaged_.empty() && (healing_ || Chance(30))) RepairDisk();
+  if (damaged_ > 0 && (healing_ || Chance(30))) RepairDisk();
   Start();
 }
 
@@ -474,7 +474,7 @@ void ConcurrentCalls::DoAttachAny() {
 
 // Makes neighbours in the store unreadable, as a damaged block does.
 void ConcurrentCalls::DoDamage() {
-  if (failed_ || fault_expected_ || damaged_.size() >= kDamagedMax) return;
+  if (failed_ || fault_expected_ || damaged_ >= kDamagedMax) return;
   const auto shard = static_cast<uint16_t>(Random(shard_count_));
   const auto last = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
   storage::Page<storage::MessageRef> page;
@@ -490,15 +490,15 @@ void ConcurrentCalls::DoDamage() {
     if (!record.ok() || !record->has_value()) return Violate("a stored message is not there");
     contract_.OnDamaged(item.key.id, **record);
     host_->disk()->Damage(shard, item.key);
-    damaged_[{shard, item.key}] = **record;
+    ++damaged_;
     Count("damaged");
     Note("damaged ", item.key.id.ToString());
   }
 }
 
 void ConcurrentCalls::RepairDisk() {
-  for (const auto& [place, record] : damaged_) host_->Repair(place.first, place.second, record);
-  damaged_.clear();
+  host_->Repair();
+  damaged_ = 0;
   contract_.OnRepaired();
   Note("repaired");
 }

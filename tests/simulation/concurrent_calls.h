@@ -108,7 +108,7 @@ class ConcurrentCalls : public Calls {
   // Of the messages without a key, so many have an ordering key.
   const uint64_t ordered_percent_;
   // The records of the unreadable messages. Some may have been replaced or erased since.
-  std::map<std::pair<uint16_t, storage::MessageKey>, std::string> damaged_;
+  size_t damaged_ = 0;
   ConcurrentContract contract_;
   // A bulk operation starts in shard 0, then in all shards. Then shard 0 hears the end of the
   // start.

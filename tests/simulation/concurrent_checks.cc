@@ -209,7 +209,7 @@ void ConcurrentCalls::DrainAroundDamage() {
 }
 
 void ConcurrentCalls::Drain() {
-  if (!damaged_.empty()) DrainAroundDamage();
+  if (damaged_ > 0) DrainAroundDamage();
   if (!ok()) return;
   // At times no crash comes first, so that every call must be answered.
   if (!StillLeads() || fault_expected_ || Chance(50)) Crash();

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/memory_store.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::simulation {
 
@@ -91,9 +91,9 @@ enum class PlantedFault : uint8_t {
 
 // A store in memory with one fault. Also records the messages that leave the store, and which of
 // these ends a power cut undoes.
-class FaultyStore : public storage::MemoryStore {
+class FaultyStore : public test::MemoryStore {
  public:
-  FaultyStore(storage::MemoryDisk* disk, PlantedFault fault)
+  FaultyStore(test::MemoryDisk* disk, PlantedFault fault)
       : MemoryStore(disk), disk_(disk), fault_(fault) {}
 
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
@@ -117,7 +117,7 @@ class FaultyStore : public storage::MemoryStore {
   // `moves`: the batch also puts this message at another place.
   bool Loses(const storage::Record& record, bool moves);
 
-  storage::MemoryDisk* const disk_;
+  test::MemoryDisk* const disk_;
   const PlantedFault fault_;
   // Names of the index entries and objects that were written.
   std::set<std::string> names_;

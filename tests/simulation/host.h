@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "tests/simulation/faulty_store.h"
 
@@ -28,12 +27,11 @@ class Host {
   // The number of accepted appends that a power cut may remove.
   virtual size_t unsynced_appends() const = 0;
   // Makes the next append fail.
-  virtual void FailNextAppend(storage::MemoryStore::Fault fault) = 0;
+  virtual void FailNextAppend(test::MemoryStore::Fault fault) = 0;
   // The disk under the store of this run.
-  virtual storage::MemoryDisk* disk() = 0;
-  // MemoryDisk::Repair on every disk that has the message.
-  virtual void Repair(uint16_t shard, const storage::MessageKey& key,
-                      const std::string& record) = 0;
+  virtual test::MemoryDisk* disk() = 0;
+  // MemoryDisk::Repair on every disk.
+  virtual void Repair() = 0;
 
   // ---- The other machines, if there are any
   // They act for a while.
@@ -69,15 +67,13 @@ class SingleHost final : public Host {
     disk_.PowerCut(how == End::kPowerCut ? kept : SIZE_MAX);
   }
   size_t unsynced_appends() const override { return disk_.unsynced_appends(); }
-  void FailNextAppend(storage::MemoryStore::Fault fault) override { store_->FailNextAppend(fault); }
-  storage::MemoryDisk* disk() override { return &disk_; }
-  void Repair(uint16_t shard, const storage::MessageKey& key, const std::string& record) override {
-    disk_.Repair(shard, key, record);
-  }
+  void FailNextAppend(test::MemoryStore::Fault fault) override { store_->FailNextAppend(fault); }
+  test::MemoryDisk* disk() override { return &disk_; }
+  void Repair() override { disk_.Repair(); }
 
  private:
   const PlantedFault fault_;
-  storage::MemoryDisk disk_;
+  test::MemoryDisk disk_;
   std::unique_ptr<FaultyStore> store_;
 };
 

@@ -139,7 +139,7 @@ void World::Commit(uint64_t faults) {
     if (item.durability == Durability::kSynced) durability = Durability::kSynced;
   }
   if (!healing_ && Random(1000) < faults) {
-    host_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
+    host_->FailNextAppend(static_cast<test::MemoryStore::Fault>(Random(3)));
     fault_expected_ = true;
   }
   appending_ = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MemoryStore: a store for tests with the daemon's own records, keys and counters, over a storage
-// engine in memory. It is to replace storage::MemoryStore.
+// engine in memory.
 #pragma once
 
 #include <atomic>

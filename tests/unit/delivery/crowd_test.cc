@@ -12,8 +12,8 @@
 
 #include "server/protocol/commands.h"
 #include "server/shard/shard.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
@@ -93,8 +93,8 @@ class CrowdTest : public ::testing::Test {
   }
 
   base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
+  test::MemoryDisk disk_{1};
+  test::MemoryStore store_{&disk_};
   shard::Shard shard_;
   bool more_ = false;
   size_t crowd_ = 0;

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "server/base/mutex.h"
-#include "storage/memory_store.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::rpc {
 
 // A store that can hold up its appends, like a disk that does not answer, and the reading of one
 // shard's counts.
-class GatedStore final : public storage::MemoryStore {
+class GatedStore final : public test::MemoryStore {
  public:
-  using storage::MemoryStore::MemoryStore;
+  using test::MemoryStore::MemoryStore;
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override {
     base::MutexLock lock(&mutex_);

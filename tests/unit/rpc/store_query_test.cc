@@ -15,9 +15,9 @@
 #include "server/base/error.h"
 #include "server/query/forecast_query.h"
 #include "server/query/list_query.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
 #include "storage/time_units.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::rpc {
 namespace {
@@ -144,8 +144,8 @@ class StoreQueryTest : public ::testing::Test {
     return keys;
   }
 
-  storage::MemoryDisk disk_{kShards};
-  storage::MemoryStore store_{&disk_};
+  test::MemoryDisk disk_{kShards};
+  test::MemoryStore store_{&disk_};
   std::vector<Put> puts_;
 };
 

@@ -9,9 +9,9 @@
 
 #include "gtest/gtest.h"
 
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
 #include "storage/time_units.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -56,8 +56,8 @@ class MessageWriterTest : public testing::Test {
     return {counts[0].messages, counts[0].bytes};
   }
 
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
+  test::MemoryDisk disk_{1};
+  test::MemoryStore store_{&disk_};
   PendingWrites writes_;
   MessageWriter writer_{0, &store_, &writes_};
   uint64_t sequence_ = 0;

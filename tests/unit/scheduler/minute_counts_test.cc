@@ -16,8 +16,8 @@
 #include "gtest/gtest.h"
 
 #include "server/scheduler/message_writer.h"
-#include "storage/memory_store.h"
 #include "storage/time_units.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/test_seed.h"
 
 namespace duetime::scheduler {
@@ -89,8 +89,8 @@ class MinuteCountsTest : public testing::Test {
     return messages.ok() ? *messages : -1;
   }
 
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
+  test::MemoryDisk disk_{1};
+  test::MemoryStore store_{&disk_};
   PendingWrites writes_;
   MessageWriter writer_{0, &store_, &writes_};
   std::deque<PendingWrites::Batch> taken_;

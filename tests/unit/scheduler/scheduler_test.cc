@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 
 #include "server/scheduler/message_writer.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/memory_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -44,8 +44,8 @@ class SchedulerTest : public testing::Test, public DueSink {
   }
 
   // Starts the scheduler, again after the first time.
-  void Start() { Start(std::make_unique<storage::MemoryStore>(&disk_)); }
-  void Start(std::unique_ptr<storage::MemoryStore> store) {
+  void Start() { Start(std::make_unique<test::MemoryStore>(&disk_)); }
+  void Start(std::unique_ptr<test::MemoryStore> store) {
     scheduler_.reset();
     writer_.reset();
     writes_.reset();
@@ -125,8 +125,8 @@ class SchedulerTest : public testing::Test, public DueSink {
   std::vector<MessageKey> TakeFired() { return std::exchange(fired_, {}); }
 
   base::Now now_{.wall_ms = kStart, .mono_ms = 1'000};
-  storage::MemoryDisk disk_{1};
-  std::unique_ptr<storage::MemoryStore> store_;
+  test::MemoryDisk disk_{1};
+  std::unique_ptr<test::MemoryStore> store_;
   std::unique_ptr<PendingWrites> writes_;
   std::unique_ptr<MessageWriter> writer_;
   std::unique_ptr<Scheduler> scheduler_;
@@ -136,7 +136,7 @@ class SchedulerTest : public testing::Test, public DueSink {
 };
 
 TEST_F(SchedulerTest, TheSequenceBeginsWhereTheStoreSays) {
-  class LateStore final : public storage::MemoryStore {
+  class LateStore final : public test::MemoryStore {
    public:
     using MemoryStore::MemoryStore;
     uint64_t first_sequence() const override { return storage::MessageId::kFirstSequenceMax; }
@@ -532,14 +532,13 @@ TEST_F(SchedulerTest, AMessageThatIsReadableAgainIsFiredAfterARestart) {
   const MessageKey key = Accept(200'000);
   const MessageKey after = Accept(250'000);
   Commit();
-  const std::string record = **store_->Get(0, key);
   disk_.Damage(0, key);
   PassUntil(kStart + 300'000);
   EXPECT_EQ(TakeFired(), (std::vector{before, after}));
   scheduler_->WriteLowWatermark(now_);
   Commit();
   EXPECT_LE(store_->Marks(0)->low_watermark_ms, key.due_ms);
-  disk_.Repair(0, key, record);
+  disk_.Repair();
   Start();
   PassUntil(kStart + 301'000);
   const std::vector<MessageKey> fired = TakeFired();

@@ -13,7 +13,7 @@
 #include "server/protocol/operation.h"
 #include "server/scheduler/message_writer.h"
 #include "server/shard/shard.h"
-#include "storage/memory_store.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::shard {
@@ -80,7 +80,7 @@ class OperationPartsTest : public testing::Test {
 
   void Restart() {
     shards_.clear();
-    store_ = std::make_unique<storage::MemoryStore>(&disk_);
+    store_ = std::make_unique<test::MemoryStore>(&disk_);
     for (uint16_t shard = 0; shard < 2; ++shard) {
       shards_.push_back(std::make_unique<Shard>(shard, limits_, store_.get()));
       ASSERT_TRUE(shards_.back()->Recover(now_).ok());
@@ -100,8 +100,8 @@ class OperationPartsTest : public testing::Test {
 
   base::Now now_{.wall_ms = kNow, .mono_ms = 1'000'000};
   delivery::ShardLimits limits_ = test::LimitsWithRetriesAtOnce();
-  storage::MemoryDisk disk_{2};
-  std::unique_ptr<storage::MemoryStore> store_ = std::make_unique<storage::MemoryStore>(&disk_);
+  test::MemoryDisk disk_{2};
+  std::unique_ptr<test::MemoryStore> store_ = std::make_unique<test::MemoryStore>(&disk_);
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

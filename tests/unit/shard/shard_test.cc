@@ -16,8 +16,8 @@
 
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::shard {
@@ -99,8 +99,8 @@ class ShardTest : public testing::Test {
   }
 
   const base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
+  test::MemoryDisk disk_{1};
+  test::MemoryStore store_{&disk_};
   Shard shard_{0, test::LimitsWithRetriesAtOnce(), &store_};
   // The runtime was told of a failure.
   bool told_ = false;
