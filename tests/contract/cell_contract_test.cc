@@ -8,17 +8,17 @@
 #include "server/cell/replicated_journal.h"
 #include "tests/contract/message_store_contract.h"
 #include "tests/support/fake_log.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::test {
 namespace {
 
 // A member that leads: its groups go to the log, and come back into its store.
-class LeadingStore final : public test::MemoryStore, private cell::AppliedState {
+class LeadingStore final : public test::TestStore, private cell::AppliedState {
  public:
   // `place` outlives the store, as what is on disk.
-  LeadingStore(test::MemoryDisk* disk, cell::Log* log, cell::LogPlace* place, uint64_t random)
-      : MemoryStore(disk),
+  LeadingStore(test::TestDisk* disk, cell::Log* log, cell::LogPlace* place, uint64_t random)
+      : TestStore(disk),
         place_(place),
         replica_(log, this),
         journal_(log, &replica_, [random] { return random; }) {
@@ -34,7 +34,7 @@ class LeadingStore final : public test::MemoryStore, private cell::AppliedState 
   cell::LogPlace place() const override { return *place_; }
   absl::Status Apply(std::span<const storage::RecordBatch> group,
                      const cell::LogPlace& place) override {
-    if (MemoryStore::Append(group, storage::Durability::kSynced) !=
+    if (TestStore::Append(group, storage::Durability::kSynced) !=
         storage::AppendOutcome::kAccepted) {
       return absl::InternalError("the store is fenced");
     }
@@ -61,7 +61,7 @@ class CellHarness final : public StoreHarness {
  private:
   Dice dice_{1};
   FakeLog log_{&dice_};
-  test::MemoryDisk disk_{kShards};
+  test::TestDisk disk_{kShards};
   cell::LogPlace place_;
   uint64_t starts_ = 0;
   std::unique_ptr<LeadingStore> store_;

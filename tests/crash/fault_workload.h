@@ -18,7 +18,7 @@
 #include "storage/locator.h"
 #include "storage/message_record.h"
 #include "storage/message_store.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::test {
 
@@ -189,8 +189,8 @@ inline absl::StatusOr<std::string> Complaint(storage::MessageStore* store, uint6
     return absl::StrCat("holds ", *number, " appends; at least ", from, " must be there, and ", to,
                         " were begun");
   }
-  test::MemoryDisk disk(1);
-  test::MemoryStore model(&disk);
+  test::TestDisk disk(1);
+  test::TestStore model(&disk);
   for (uint64_t i = 1; i <= *number; ++i) {
     const std::vector<storage::RecordBatch> group = {FaultBatch(i)};
     (void)model.Append(group, storage::Durability::kSynced);

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/base/check.h"
+
 namespace duetime::test {
 namespace {
 
@@ -152,9 +154,46 @@ void UnsyncedFileSystem::LoseUnsynced(std::mt19937_64* random) {
     state = FileState{end, end, true};
     ++it;
   }
+  EndCutLocked();
+}
+
+void UnsyncedFileSystem::LoseEndOfLog(uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [path, state] : files_) {
+    if (!files_at_cut_.contains(path)) std::filesystem::remove(path);
+  }
+  for (auto& [path, state] : files_at_cut_) {
+    // A checkpoint renames its directory.
+    if (!std::filesystem::exists(path)) continue;
+    uint64_t end = state.written;
+    if (IsLog(path) && bytes > 0 && state.written >= state.synced + bytes) {
+      end -= std::exchange(bytes, 0);
+    }
+    std::filesystem::resize_file(path, std::min(end, std::filesystem::file_size(path)));
+    state = FileState{end, end, true};
+  }
+  DT_CHECK(bytes == 0);
+  EndCutLocked();
+}
+
+void UnsyncedFileSystem::EndCutLocked() {
   files_ = std::exchange(files_at_cut_, {});
   cut_ = false;
   cut_at_ = 0;
+}
+
+uint64_t UnsyncedFileSystem::log_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return log_bytes_;
+}
+
+uint64_t UnsyncedFileSystem::unsynced_log_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t unsynced = 0;
+  for (const auto& [path, state] : files_) {
+    if (IsLog(path)) unsynced += state.written - state.synced;
+  }
+  return unsynced;
 }
 
 void UnsyncedFileSystem::MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,
@@ -216,6 +255,7 @@ rocksdb::IOStatus UnsyncedFileSystem::BeforeSync(const std::string& path) {
 void UnsyncedFileSystem::Appended(const std::string& path, uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   files_[path].written += bytes;
+  if (IsLog(path)) log_bytes_ += bytes;
 }
 
 void UnsyncedFileSystem::Truncated(const std::string& path, uint64_t bytes) {

@@ -46,6 +46,14 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // is open.
   void LoseUnsynced(std::mt19937_64* random);
 
+  // Applies the cut, which keeps all files as they were but for the last `bytes` of the logs.
+  // REQUIRES: no file is open; these bytes are not synced, and in one log.
+  void LoseEndOfLog(uint64_t bytes);
+
+  // The bytes that were ever written to logs, and those of them that are not synced.
+  uint64_t log_bytes() const;
+  uint64_t unsynced_log_bytes() const;
+
   // Makes the n-th write, or sync, of a write-ahead log from now fail, n >= 1; with `for_good` also
   // all later ones. A failed write may leave part of its bytes. A failed sync may leave all of
   // them.
@@ -93,6 +101,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Starts to track an opened file. A file that is older than this object is whole and synced.
   void Known(const std::string& path);
 
+  // The power is on again, and the files are as they were at the cut.
+  void EndCutLocked();
   void MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,
                        std::mt19937_64* random);
   void CountLocked();
@@ -107,6 +117,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // The files as they were at the cut.
   std::map<std::string, FileState> files_at_cut_;
   bool cut_ = false;
+  uint64_t log_bytes_ = 0;
   uint64_t operations_ = 0;
   uint64_t cut_at_ = 0;
   uint64_t holes_ = 0;

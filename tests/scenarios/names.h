@@ -13,7 +13,7 @@
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::delivery {
 
@@ -73,8 +73,8 @@ inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {
 }
 
 // Damages the listing of a message in the backlog of the first shard.
-inline void DamageListing(const storage::MessageId& id, test::MemoryStore* store,
-                          test::MemoryDisk* disk) {
+inline void DamageListing(const storage::MessageId& id, test::TestStore* store,
+                          test::TestDisk* disk) {
   bool listed = false;
   const auto owners = store->BacklogSubscriptions(0);
   ASSERT_TRUE(owners.ok());

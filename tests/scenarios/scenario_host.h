@@ -15,6 +15,7 @@
 #include "tests/simulation/cell_host.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/paths.h"
+#include "tests/support/rocksdb_disk.h"
 
 namespace duetime::delivery {
 
@@ -25,6 +26,10 @@ inline uint64_t CellMembers() { return test::FromEnvironment("DUETIME_SCENARIO_M
 // damages and repeats entries.
 inline std::unique_ptr<simulation::Host> MakeHost() {
   using simulation::PlantedFault;
+  if (test::FromEnvironment("DUETIME_SCENARIO_ROCKSDB", 0) == 1) {
+    return std::make_unique<simulation::SingleHost>(1, PlantedFault::kNone,
+                                                    std::make_unique<test::RocksDbDisk>());
+  }
   if (CellMembers() == 0) return std::make_unique<simulation::SingleHost>(1, PlantedFault::kNone);
   return std::make_unique<simulation::CellHost>(
       simulation::CellSetup{.seed = test::FromEnvironment("DUETIME_SEED", 1),

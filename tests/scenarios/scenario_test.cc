@@ -88,8 +88,8 @@ class Scenario {
     } else if (verb == "damage") {
       DamageListing(ids_.at(command.Name(0)), store_, host_->disk());
     } else if (verb == "fail-journal") {
-      host_->FailNextAppend(command.Name(0) == "applied" ? test::MemoryStore::Fault::kUnknownApplied
-                                                         : test::MemoryStore::Fault::kUnknownLost);
+      host_->FailNextAppend(command.Name(0) == "applied" ? test::TestStore::Fault::kUnknownApplied
+                                                         : test::TestStore::Fault::kUnknownLost);
     } else if (verb == "crash") {
       Crash(command, Host::End::kCrash);
     } else if (verb == "stop") {
@@ -535,7 +535,7 @@ class Scenario {
 
   const std::unique_ptr<Host> host_ = MakeHost();
   ShardLimits limits_;
-  test::MemoryStore* store_ = nullptr;
+  test::TestStore* store_ = nullptr;
   std::unique_ptr<shard::Shard> shard_;
   std::shared_ptr<protocol::TopicQuota> quota_ = std::make_shared<protocol::TopicQuota>();
   std::vector<shard::PendingBatch> batches_;

@@ -148,7 +148,7 @@ struct CellHost::Machine {
   Clock clock;
   Link link;
   // The disk has the places of its unsynced appends, and of the last one that is synced.
-  std::unique_ptr<test::MemoryDisk> disk;
+  std::unique_ptr<test::TestDisk> disk;
   std::vector<LogPlace> places;
   std::unique_ptr<Store> store;
   std::unique_ptr<cell::Roster> roster;
@@ -190,7 +190,7 @@ CellHost::CellHost(CellSetup setup) : setup_(std::move(setup)), dice_(setup_.see
   for (size_t i = 0; i < setup_.members; ++i) {
     machines_.push_back(std::make_unique<Machine>(this, absl::StrCat("member-", i)));
     Machine* const machine = machines_.back().get();
-    machine->disk = std::make_unique<test::MemoryDisk>(setup_.shards);
+    machine->disk = std::make_unique<test::TestDisk>(setup_.shards);
     machine->places = {LogPlace{}};
     machine->whole = true;
     Run(machine);
@@ -251,16 +251,16 @@ void CellHost::Stop(End how, size_t) {
   runs_ = false;
 }
 
-void CellHost::FailNextAppend(test::MemoryStore::Fault fault) {
+void CellHost::FailNextAppend(test::TestStore::Fault fault) {
   fails_next_ = true;
-  if (fault == test::MemoryStore::Fault::kUnknownApplied) {
+  if (fault == test::TestStore::Fault::kUnknownApplied) {
     serving_->store->fails = true;
   } else {
     serving_->link.refuses = true;
   }
 }
 
-test::MemoryDisk* CellHost::disk() { return serving_->disk.get(); }
+test::TestDisk* CellHost::disk() { return serving_->disk.get(); }
 
 void CellHost::Repair() {
   for (const auto& machine : machines_) machine->disk->Repair();
@@ -478,7 +478,7 @@ void CellHost::Crash(Machine* machine, bool power) {
 
 void CellHost::Wipe(Machine* machine) {
   setup_.count("lost disks");
-  machine->disk = std::make_unique<test::MemoryDisk>(setup_.shards);
+  machine->disk = std::make_unique<test::TestDisk>(setup_.shards);
   machine->places = {LogPlace{}};
   machine->whole = false;
   Run(machine);

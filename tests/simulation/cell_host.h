@@ -56,8 +56,8 @@ class CellHost final : public Host {
   size_t unsynced_appends() const override { return 0; }
   // kUnknownApplied: the log takes the group, and the store of the leader fails. Otherwise the log
   // refuses it.
-  void FailNextAppend(test::MemoryStore::Fault fault) override;
-  test::MemoryDisk* disk() override;
+  void FailNextAppend(test::TestStore::Fault fault) override;
+  test::TestDisk* disk() override;
   void Repair() override;
   void Pass() override;
   bool MayLoseTheLead() const override { return !calm(); }

@@ -479,7 +479,7 @@ void ConcurrentCalls::DoDamage() {
   const auto last = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
   storage::Page<storage::MessageRef> page;
   // Reads without the planted fault.
-  if (!store_->MemoryStore::Scan(shard, {}, last, {}, &page).ok()) Violate("a scan failed");
+  if (!store_->TestStore::Scan(shard, {}, last, {}, &page).ok()) Violate("a scan failed");
   const size_t first = Random(page.items.size());
   const size_t end = std::min<size_t>(page.items.size(), first + 1 + Random(3));
   for (size_t i = first; i < end; ++i) {

@@ -38,7 +38,7 @@ storage::AppendOutcome FaultyStore::Append(std::span<const RecordBatch> group,
     }
   }
   if (fault_ == PlantedFault::kReverseGroups) std::reverse(batches.begin(), batches.end());
-  const storage::AppendOutcome outcome = MemoryStore::Append(batches, durability);
+  const storage::AppendOutcome outcome = TestStore::Append(batches, durability);
   erased_.insert(erased_.end(), ended.begin(), ended.end());
   unsynced_ends_.push_back(std::move(ended));
   if (disk_->unsynced_appends() == 0) unsynced_ends_.clear();
@@ -84,7 +84,7 @@ bool FaultyStore::Loses(const Record& record, bool moves) {
 }
 
 absl::StatusOr<storage::ShardMarks> FaultyStore::Marks(uint16_t shard) {
-  auto marks = MemoryStore::Marks(shard);
+  auto marks = TestStore::Marks(shard);
   if (!marks.ok()) return marks;
   if (fault_ == PlantedFault::kForgetClaim) marks->claim_ms = 0;
   if (fault_ == PlantedFault::kLowWatermarkTooFar && marks->low_watermark_ms > 0)
@@ -95,7 +95,7 @@ absl::StatusOr<storage::ShardMarks> FaultyStore::Marks(uint16_t shard) {
 absl::Status FaultyStore::Scan(uint16_t shard, const storage::MessageKey& from,
                                const storage::MessageKey& until, const storage::ScanLimit& limit,
                                storage::Page<storage::MessageRef>* page) {
-  absl::Status status = MemoryStore::Scan(shard, from, until, limit, page);
+  absl::Status status = TestStore::Scan(shard, from, until, limit, page);
   const bool stops = fault_ == PlantedFault::kStopAtDamage;
   if (!status.ok() || !page->damaged || (!stops && fault_ != PlantedFault::kHideDamage)) {
     return status;
@@ -104,7 +104,7 @@ absl::Status FaultyStore::Scan(uint16_t shard, const storage::MessageKey& from,
   if (!stops) return status;
   size_t before = 0;
   for (storage::Page<storage::MessageRef> sound; before < page->items.size(); ++before) {
-    status = MemoryStore::Scan(shard, from, page->items[before].key, limit, &sound);
+    status = TestStore::Scan(shard, from, page->items[before].key, limit, &sound);
     if (!status.ok() || sound.damaged) break;
   }
   page->items.resize(before);
@@ -115,13 +115,13 @@ absl::Status FaultyStore::Scan(uint16_t shard, const storage::MessageKey& from,
 absl::StatusOr<std::optional<storage::MessageKey>> FaultyStore::BacklogClaim(
     uint16_t shard, storage::SubscriptionId subscription) {
   if (fault_ == PlantedFault::kForgetBacklogClaim) return std::nullopt;
-  return MemoryStore::BacklogClaim(shard, subscription);
+  return TestStore::BacklogClaim(shard, subscription);
 }
 
 absl::StatusOr<std::vector<storage::ProgressRef>> FaultyStore::GetProgress(
     uint16_t shard, const storage::MessageKey& key) {
   if (fault_ == PlantedFault::kForgetProgress) return std::vector<storage::ProgressRef>();
-  return MemoryStore::GetProgress(shard, key);
+  return TestStore::GetProgress(shard, key);
 }
 
 std::vector<MessageId> FaultyStore::EndsBeyond(size_t kept) const {

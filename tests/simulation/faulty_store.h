@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::simulation {
 
@@ -32,6 +32,8 @@ enum class PlantedFault : uint8_t {
   kUnsyncedAppends,
   // The batches of a group apply in reverse order.
   kReverseGroups,
+  // A power cut leaves half of an append.
+  kTornAppends,
   // ---- Reads
   // A restart finds no claim.
   kForgetClaim,
@@ -91,10 +93,10 @@ enum class PlantedFault : uint8_t {
 
 // A store in memory with one fault. Also records the messages that leave the store, and which of
 // these ends a power cut undoes.
-class FaultyStore : public test::MemoryStore {
+class FaultyStore : public test::TestStore {
  public:
-  FaultyStore(test::MemoryDisk* disk, PlantedFault fault)
-      : MemoryStore(disk), disk_(disk), fault_(fault) {}
+  FaultyStore(test::TestDisk* disk, PlantedFault fault)
+      : TestStore(disk), disk_(disk), fault_(fault) {}
 
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override;
@@ -117,7 +119,7 @@ class FaultyStore : public test::MemoryStore {
   // `moves`: the batch also puts this message at another place.
   bool Loses(const storage::Record& record, bool moves);
 
-  test::MemoryDisk* const disk_;
+  test::TestDisk* const disk_;
   const PlantedFault fault_;
   // Names of the index entries and objects that were written.
   std::set<std::string> names_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "tests/simulation/faulty_store.h"
 
@@ -27,10 +28,10 @@ class Host {
   // The number of accepted appends that a power cut may remove.
   virtual size_t unsynced_appends() const = 0;
   // Makes the next append fail.
-  virtual void FailNextAppend(test::MemoryStore::Fault fault) = 0;
+  virtual void FailNextAppend(test::TestStore::Fault fault) = 0;
   // The disk under the store of this run.
-  virtual test::MemoryDisk* disk() = 0;
-  // MemoryDisk::Repair on every disk.
+  virtual test::TestDisk* disk() = 0;
+  // TestDisk::Repair on every disk.
   virtual void Repair() = 0;
 
   // ---- The other machines, if there are any
@@ -57,7 +58,9 @@ class Host {
 // One machine, whose store is its journal.
 class SingleHost final : public Host {
  public:
-  SingleHost(uint16_t shards, PlantedFault fault) : fault_(fault), disk_(shards) {}
+  SingleHost(uint16_t shards, PlantedFault fault,
+             std::unique_ptr<test::KvDisk> engine = std::make_unique<test::MapDisk>())
+      : fault_(fault), disk_(shards, std::move(engine)) {}
 
   FaultyStore* Start() override {
     store_ = std::make_unique<FaultyStore>(&disk_, fault_);
@@ -67,13 +70,13 @@ class SingleHost final : public Host {
     disk_.PowerCut(how == End::kPowerCut ? kept : SIZE_MAX);
   }
   size_t unsynced_appends() const override { return disk_.unsynced_appends(); }
-  void FailNextAppend(test::MemoryStore::Fault fault) override { store_->FailNextAppend(fault); }
-  test::MemoryDisk* disk() override { return &disk_; }
+  void FailNextAppend(test::TestStore::Fault fault) override { store_->FailNextAppend(fault); }
+  test::TestDisk* disk() override { return &disk_; }
   void Repair() override { disk_.Repair(); }
 
  private:
   const PlantedFault fault_;
-  test::MemoryDisk disk_;
+  test::TestDisk disk_;
   std::unique_ptr<FaultyStore> store_;
 };
 

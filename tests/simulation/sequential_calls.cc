@@ -48,7 +48,7 @@ void SequentialCalls::Start(bool clean) {
   Recovered recovered;
   recovered.epoch = store_->epoch();
   // Reads the true claim, without the planted fault.
-  const storage::ShardMarks marks = *store_->MemoryStore::Marks(0);
+  const storage::ShardMarks marks = *store_->TestStore::Marks(0);
   recovered.claim_ms = marks.claim_ms;
   recovered.uncertain = marks.claim_return.value_or(
       storage::ClaimReturn{.until_ms = marks.claim_ms, .epoch = recovered.epoch - 1});

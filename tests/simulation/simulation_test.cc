@@ -31,7 +31,14 @@ Report RunSeed(const Setup& setup) {
 // Of a cell.
 size_t MembersOf(uint64_t seed) { return 1 + seed % 3; }
 
-enum class Where : uint8_t { kOneMachine, kInACell };
+enum class Where : uint8_t { kOneMachine, kOnRocksDb, kInACell };
+
+Setup SetupOf(uint64_t seed, Where where, PlantedFault fault = PlantedFault::kNone) {
+  return {.seed = seed,
+          .fault = fault,
+          .members = where == Where::kInACell ? MembersOf(seed) : 0,
+          .on_rocksdb = where == Where::kOnRocksDb};
+}
 
 // Runs the seeds. Each counted event must happen more often than `least` times per seed, because a
 // run without events is not a pass. `share`: runs only one of so many seeds.
@@ -45,8 +52,7 @@ void RunSeeds(const std::map<std::string, double>& least, uint64_t share = 1,
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   std::map<std::string, uint64_t> total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const Report report =
-        RunSeed<Calls>({.seed = seed, .members = where == Where::kInACell ? MembersOf(seed) : 0});
+    const Report report = RunSeed<Calls>(SetupOf(seed, where));
     ASSERT_EQ(report.violation, "") << "seed " << seed << ", event " << report.events << "\n"
                                     << report.history;
     for (const auto& [what, times] : report.counts) total[what] += times;
@@ -127,6 +133,23 @@ TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
                           {"rests", 3}});
 }
 
+// ---- On the daemon's storage engine
+
+TEST(ConcurrentCallsTest, KeepThePromisesOnRocksDb) {
+  RunSeeds<ConcurrentCalls>({{"accepted", 100}, {"crashes", 1}, {"spilled", 1}, {"moved", 1}},
+                            /*share=*/50, Where::kOnRocksDb);
+}
+
+TEST(SequentialCallsTest, EachCallHasItsOneAnswerOnRocksDb) {
+  RunSeeds<SequentialCalls>({{"created", 20}, {"crashes", 2}, {"clean stops", 1}}, /*share=*/20,
+                            Where::kOnRocksDb);
+}
+
+TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromisesOnRocksDb) {
+  RunSeeds<CatalogCalls>({{"accepted", 20}, {"crashes", 3}, {"rests", 3}}, /*share=*/50,
+                         Where::kOnRocksDb);
+}
+
 // ---- In a cell: the same promises, while one machine after the other leads
 
 TEST(ConcurrentCallsTest, KeepThePromisesInACell) {
@@ -166,8 +189,7 @@ template <typename Calls>
 void ExpectFound(PlantedFault fault, Where where = Where::kOneMachine) {
   constexpr uint64_t kSeeds = 500;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Report report = RunSeed<Calls>(
-        {.seed = seed, .fault = fault, .members = where == Where::kInACell ? MembersOf(seed) : 0});
+    const Report report = RunSeed<Calls>(SetupOf(seed, where, fault));
     if (report.violation.empty()) continue;
     std::cout << "seed " << seed << ": " << report.violation << "\n";
     return;
@@ -188,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedFault::kLoseRetryTimes, PlantedFault::kLoseAttempts,
                     PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions,
                     PlantedFault::kStopAtDamage, PlantedFault::kHideDamage,
-                    PlantedFault::kLooseLimits));
+                    PlantedFault::kLooseLimits, PlantedFault::kTornAppends));
 
 class ConcurrentFaultInACellTest : public testing::TestWithParam<PlantedFault> {};
 TEST_P(ConcurrentFaultInACellTest, IsFound) {

@@ -8,6 +8,7 @@
 #include "storage/message_record.h"
 #include "storage/slot.h"
 #include "tests/simulation/cell_host.h"
+#include "tests/support/rocksdb_disk.h"
 
 namespace duetime::simulation {
 
@@ -19,12 +20,27 @@ using storage::MessageId;
 using storage::MessageKey;
 using storage::TopicId;
 
+namespace {
+
+class TornDisk final : public test::MapDisk {
+ public:
+  void PowerCut(size_t kept) override { MapDisk::PowerCut(kept, /*torn=*/true); }
+};
+
+std::unique_ptr<test::KvDisk> EngineOf(const Setup& setup) {
+  if (setup.fault == PlantedFault::kTornAppends) return std::make_unique<TornDisk>();
+  if (setup.on_rocksdb) return std::make_unique<test::RocksDbDisk>();
+  return std::make_unique<test::MapDisk>();
+}
+
+}  // namespace
+
 World::World(const Setup& setup, uint16_t shards_max, Lead lead)
     : random_(setup.seed),
       fault_(setup.fault),
       shard_count_(static_cast<uint16_t>(1 + random_() % shards_max)) {
   if (setup.members == 0) {
-    host_ = std::make_unique<SingleHost>(shard_count_, fault_);
+    host_ = std::make_unique<SingleHost>(shard_count_, fault_, EngineOf(setup));
   } else {
     host_ = std::make_unique<CellHost>(
         CellSetup{.seed = setup.seed,
@@ -139,7 +155,7 @@ void World::Commit(uint64_t faults) {
     if (item.durability == Durability::kSynced) durability = Durability::kSynced;
   }
   if (!healing_ && Random(1000) < faults) {
-    host_->FailNextAppend(static_cast<test::MemoryStore::Fault>(Random(3)));
+    host_->FailNextAppend(static_cast<test::TestStore::Fault>(Random(3)));
     fault_expected_ = true;
   }
   appending_ = true;
@@ -366,6 +382,7 @@ void World::CheckForgotten(const std::vector<MessageId>& ids, uint32_t topics) {
   // Longer than every retention.
   now_.wall_ms += 200'000'000;
   store_->DropExpired(now_.wall_ms);
+  host_->disk()->Compact();
   for (uint16_t shard = 0; shard < shard_count_; ++shard) {
     for (uint32_t i = 1; i <= topics; ++i) {
       for (const auto kind : {storage::IndexKind::kUserKey, storage::IndexKind::kRequest}) {
@@ -392,7 +409,7 @@ void World::CheckForgotten(const std::vector<MessageId>& ids, uint32_t topics) {
     }
     // Reads without the planted fault.
     const MessageKey key{.due_ms = id.due_ms(), .id = id};
-    const auto rows = store_->MemoryStore::GetProgress(ShardOfId(id), key);
+    const auto rows = store_->TestStore::GetProgress(ShardOfId(id), key);
     if (!rows.ok() || !rows->empty()) {
       Violate(id.ToString() + ": the progress beside it is kept for ever");
     }

@@ -61,6 +61,8 @@ struct Setup {
   PlantedFault fault = PlantedFault::kNone;
   // The members of the cell that the server runs in. 0: it runs on one machine.
   size_t members = 0;
+  // The machine has the daemon's storage engine, not one in memory. Not with `members`.
+  bool on_rocksdb = false;
 };
 
 // Drives the real shards over a FaultyStore. The seed decides everything: limits, commands, delays

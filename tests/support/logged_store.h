@@ -6,7 +6,7 @@
 #include <span>
 
 #include "server/cell/applied_state.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::test {
 
@@ -24,8 +24,8 @@ class LoggedStore final : public cell::AppliedState {
   }
 
  private:
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   cell::LogPlace place_;
 };
 

@@ -195,11 +195,12 @@ size_t MapDisk::unsynced_appends() const {
   return unsynced_.size();
 }
 
-void MapDisk::CopyTo(MapDisk* copy) const {
+std::unique_ptr<KvDisk> MapDisk::Copy() {
+  auto copy = std::make_unique<MapDisk>();
   const base::MutexLock lock(&mutex_);
   const base::MutexLock lock_copy(&copy->mutex_);
-  copy->unsynced_.clear();
   for (size_t i = 0; i < families_.size(); ++i) *copy->families_[i] = *families_[i];
+  return copy;
 }
 
 std::string MapDisk::Read(absl::string_view key, const Value& value) {

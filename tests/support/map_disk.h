@@ -19,44 +19,31 @@
 #include "storage/kv_store.h"
 #include "storage/layout.h"
 #include "tests/support/kv_changes.h"
+#include "tests/support/kv_disk.h"
 
 namespace duetime::test {
 
-// A disk in memory with the stores that are opened over it. Keeps what readers see, and for each
-// unsynced append what the append replaced, so that a power cut can undo it. A sum is a value with
-// changes above it, which a read adds up, as in RocksDB.
-//
-// Guarantees: (1) a synced append, and every append before it, survives PowerCut(); (2) PowerCut()
-// undoes the last appends, each as a whole. Deterministic: no clock, no randomness. Has no damage
-// and no failures: KvFaults adds them.
+// Keeps what readers see, and for each unsynced append what the append replaced, so that a power
+// cut can undo it. A sum is a value with changes above it, which a read adds up, as in RocksDB.
+// Deterministic: no clock, no randomness.
 //
 // Cost: an append to a family copies the whole family if a reader of it is alive, which only
 // happens with threads. Thread-safe.
-class MapDisk {
+class MapDisk : public KvDisk {
  public:
   MapDisk();
   MapDisk(const MapDisk&) = delete;
   MapDisk& operator=(const MapDisk&) = delete;
 
-  // Makes everything durable and opens a store over it. Fences the store that was open before.
-  // REQUIRES: the disk outlives the store.
-  std::unique_ptr<storage::KvStore> Open();
-
-  // Simulates a power failure: of the unsynced appends only the first `kept` survive (all, if there
-  // are fewer). Fences the open store. A crash of the process alone keeps all. With `torn`, the
-  // first half of the next append's changes survives as well, which no store may do: a test plants
-  // this fault.
-  void PowerCut(size_t kept, bool torn = false);
-
-  // Makes everything durable.
-  void Sync();
-
-  // The number of appends that a power cut may undo now.
-  size_t unsynced_appends() const;
-
-  // Makes `copy` hold what readers see now, all of it durable. REQUIRES: no store is open over
-  // `copy`.
-  void CopyTo(MapDisk* copy) const;
+  std::unique_ptr<storage::KvStore> Open() override;
+  void PowerCut(size_t kept) override { PowerCut(kept, /*torn=*/false); }
+  // With `torn`, the first half of the next append's changes survives as well, which no store may
+  // do: a test plants this fault.
+  void PowerCut(size_t kept, bool torn);
+  void Sync() override;
+  size_t unsynced_appends() const override;
+  void Compact() override {}
+  std::unique_ptr<KvDisk> Copy() override;
 
  private:
   class Store;

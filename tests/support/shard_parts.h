@@ -15,7 +15,7 @@
 #include "server/protocol/replies.h"
 #include "server/scheduler/scheduler.h"
 #include "server/wheel/slab_memory.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 #include "tests/support/topic_names.h"
 
 namespace duetime::test {
@@ -90,8 +90,8 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
   delivery::ShardLimits limits_;
   MapOfNames names_;
   base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   protocol::Effects effects_;
   protocol::ShardStats stats_;
   scheduler::PendingWrites writes_;

@@ -173,9 +173,9 @@ Record Subscribed(SubscriptionId id, const std::string& name, SubscriptionPhase 
 }
 
 // A store of one shard with these records.
-std::unique_ptr<test::MemoryStore> StoreWith(test::MemoryDisk* disk,
-                                             const std::vector<Record>& records) {
-  auto store = std::make_unique<test::MemoryStore>(disk);
+std::unique_ptr<test::TestStore> StoreWith(test::TestDisk* disk,
+                                           const std::vector<Record>& records) {
+  auto store = std::make_unique<test::TestStore>(disk);
   const std::vector<storage::RecordBatch> group = {records};
   EXPECT_EQ(store->Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
   return store;
@@ -210,7 +210,7 @@ TEST(CatalogLoadTest, RefusesDamage) {
   };
   for (const DamageCase& test : cases) {
     SCOPED_TRACE(test.name);
-    test::MemoryDisk disk(1);
+    test::TestDisk disk(1);
     const auto store = StoreWith(&disk, test.records);
     Catalog catalog({.shards = 1}, store.get());
     EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
@@ -360,7 +360,7 @@ TEST(CatalogLoadTest, ARecoveredNameKeepsTheLimitOfNames) {
 
 // The snapshot of a start before any shard has answered.
 std::shared_ptr<const Snapshot> FirstSnapshot(std::vector<Record> records) {
-  test::MemoryDisk disk(1);
+  test::TestDisk disk(1);
   records.push_back(Name(1, "a"));
   records.push_back(CatalogObject());
   const auto store = StoreWith(&disk, records);

@@ -19,7 +19,7 @@
 
 #include "server/base/error.h"
 #include "server/catalog/catalog.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::catalog {
 
@@ -140,7 +140,7 @@ class CatalogWorld {
   CatalogOptions& options() { return options_; }
   Catalog& catalog() { return *catalog_; }
   const Snapshot& snapshot() const { return cell_->Read(); }
-  test::MemoryStore& store() { return *store_; }
+  test::TestStore& store() { return *store_; }
   std::vector<ShardView>& shards() { return shards_; }
   bool Watched(size_t shard, storage::TopicId topic) {
     return shards_[shard].topics[static_cast<uint32_t>(topic)].use != nullptr;
@@ -175,7 +175,7 @@ class CatalogWorld {
     to_shards_.clear();
     replies_.clear();
     catalog_.reset();
-    store_ = std::make_unique<test::MemoryStore>(&disk_);
+    store_ = std::make_unique<test::TestStore>(&disk_);
     cell_ = std::make_unique<SnapshotCell>();
     catalog_ = std::make_unique<Catalog>(options_, store_.get());
     for (size_t i = 0; i < shards_.size(); ++i) {
@@ -250,8 +250,8 @@ class CatalogWorld {
 
   CatalogOptions options_;
   base::Now now_{.wall_ms = 1'700'000'000'000, .mono_ms = 1};
-  test::MemoryDisk disk_{kShards};
-  std::unique_ptr<test::MemoryStore> store_;
+  test::TestDisk disk_{kShards};
+  std::unique_ptr<test::TestStore> store_;
   std::unique_ptr<SnapshotCell> cell_;
   std::unique_ptr<Catalog> catalog_;
   std::vector<ShardView> shards_;

@@ -15,9 +15,9 @@
 #include "server/protocol/commands.h"
 #include "server/shard/shard.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
 #include "tests/support/settles.h"
 #include "tests/support/shard_parts.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::delivery {
 namespace {
@@ -129,8 +129,8 @@ class SettleTest : public ::testing::Test {
   }
 
   base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   shard::Shard shard_;
   bool more_ = false;
   // Bytes of the deliveries of one step.

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::delivery {
 namespace {
@@ -13,8 +13,8 @@ constexpr storage::MessageKey kKey{.due_ms = 5, .id = {.high = 1, .low = 1}};
 
 class StoreReaderTest : public ::testing::Test {
  protected:
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   StoreReader reader_{0, &store_};
 };
 

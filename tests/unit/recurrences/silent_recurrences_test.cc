@@ -20,8 +20,8 @@
 #include "server/protocol/recurrence_state.h"
 #include "server/shard/shard.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::recurrences {
 namespace {
@@ -45,12 +45,12 @@ class SilentRecurrencesTest : public ::testing::Test {
   void Renew() {
     shard_.reset();
     store_.reset();
-    disk_ = std::make_unique<test::MemoryDisk>(1);
+    disk_ = std::make_unique<test::TestDisk>(1);
     Open();
   }
   void Open() {
     shard_.reset();
-    store_ = std::make_unique<test::MemoryStore>(disk_.get());
+    store_ = std::make_unique<test::TestStore>(disk_.get());
     shard_ = std::make_unique<shard::Shard>(0, delivery::ShardLimits{}, store_.get());
     ASSERT_TRUE(shard_->Recover(now_).ok());
     Run();
@@ -115,8 +115,8 @@ class SilentRecurrencesTest : public ::testing::Test {
   }
 
   base::Now now_{.wall_ms = kStartMs, .mono_ms = 1'000};
-  std::unique_ptr<test::MemoryDisk> disk_ = std::make_unique<test::MemoryDisk>(1);
-  std::unique_ptr<test::MemoryStore> store_;
+  std::unique_ptr<test::TestDisk> disk_ = std::make_unique<test::TestDisk>(1);
+  std::unique_ptr<test::TestStore> store_;
   std::unique_ptr<shard::Shard> shard_;
   std::vector<std::string> notices_;
 };

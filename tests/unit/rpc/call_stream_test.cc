@@ -165,7 +165,7 @@ TEST_F(CallStreamTest, AFailureOfTheStorageAnswersTheCallsAndEndsIt) {
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(1))));
   EXPECT_EQ(Answers(stream.get(), 1).size(), 1u);
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   ASSERT_TRUE(stream->Write(Frame(ScheduleText(2))));
   EXPECT_EQ(ReasonOf(Answers(stream.get(), 1).at(2).error()), "STORAGE_FAILED");
   while (!last_.has_calls_taken() && stream->Read(&last_)) {

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "server/base/mutex.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::rpc {
 
 // A store that can hold up its appends, like a disk that does not answer, and the reading of one
 // shard's counts.
-class GatedStore final : public test::MemoryStore {
+class GatedStore final : public test::TestStore {
  public:
-  using test::MemoryStore::MemoryStore;
+  using test::TestStore::TestStore;
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override {
     base::MutexLock lock(&mutex_);
@@ -30,7 +30,7 @@ class GatedStore final : public test::MemoryStore {
       changed_.Wait(&mutex_);
     }
     append_waits_ = false;
-    return MemoryStore::Append(group, durability);
+    return TestStore::Append(group, durability);
   }
   void SetOpen(bool open) {
     base::MutexLock lock(&mutex_);
@@ -64,7 +64,7 @@ class GatedStore final : public test::MemoryStore {
       changed_.NotifyAll();
       changed_.Wait(&mutex_);
     }
-    return MemoryStore::ScanCounts(shard, topic, level, times, limit, counts);
+    return TestStore::ScanCounts(shard, topic, level, times, limit, counts);
   }
   void HoldCounts(uint16_t shard) {
     base::MutexLock lock(&mutex_);

@@ -258,7 +258,7 @@ TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   ASSERT_EQ(taken.size(), 1u);
   v1::SettleRequest settle;
   test::AddSettlement(taken[0].lease_token(), &settle)->mutable_dead_letter();
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   EXPECT_EQ(Reason(&Messages::Settle, settle), "STORAGE_FAILED");
 }
 

@@ -153,7 +153,7 @@ TEST_F(ScheduleStreamTest, AFailureOfTheStorageEndsIt) {
   v1::ScheduleStreamResponse response;
   ASSERT_TRUE(stream->Write(Frame(1, "")));
   ASSERT_TRUE(stream->Read(&response));
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   ASSERT_TRUE(stream->Write(Frame(1, "")));
   EXPECT_FALSE(stream->Read(&response));
   const grpc::Status status = stream->Finish();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An api::Server and a Node over a MemoryStore in this process, reached through a Unix socket.
+// An api::Server and a Node over a TestStore in this process, reached through a Unix socket.
 #pragma once
 
 #include <atomic>
@@ -123,17 +123,17 @@ class ServerTest : public ::testing::Test {
   }
 
   // Opens the store at its first use, so that a test can choose the number of shards before.
-  test::MemoryStore& store() {
+  test::TestStore& store() {
     if (store_ == nullptr) {
-      disk_ = std::make_unique<test::MemoryDisk>(shards_);
-      store_ = std::make_unique<test::MemoryStore>(disk_.get());
+      disk_ = std::make_unique<test::TestDisk>(shards_);
+      store_ = std::make_unique<test::TestStore>(disk_.get());
     }
     return *store_;
   }
 
   // REQUIRES: the store is not used yet.
   GatedStore* UseGatedStore() {
-    disk_ = std::make_unique<test::MemoryDisk>(shards_);
+    disk_ = std::make_unique<test::TestDisk>(shards_);
     auto gated = std::make_unique<GatedStore>(disk_.get());
     GatedStore* const gate = gated.get();
     store_ = std::move(gated);
@@ -141,7 +141,7 @@ class ServerTest : public ::testing::Test {
   }
 
   // Stops the server and listens again, with a new store over the same disk.
-  template <typename Store = test::MemoryStore>
+  template <typename Store = test::TestStore>
   Store* ListenAgain() {
     StopAll();
     node_.reset();
@@ -218,8 +218,8 @@ class ServerTest : public ::testing::Test {
   test::TempDirectory directory_;
   JumpingClock clock_;
   metrics::RpcStats stats_{api::MethodNames()};
-  std::unique_ptr<test::MemoryDisk> disk_;
-  std::unique_ptr<test::MemoryStore> store_;
+  std::unique_ptr<test::TestDisk> disk_;
+  std::unique_ptr<test::TestStore> store_;
   std::unique_ptr<runtime::Backups> backups_;
   // Set before Listen: the server is the member "a" of a cell.
   const cell::Roster* roster_ = nullptr;

@@ -17,7 +17,7 @@
 #include "server/query/list_query.h"
 #include "storage/message_record.h"
 #include "storage/time_units.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::rpc {
 namespace {
@@ -144,8 +144,8 @@ class StoreQueryTest : public ::testing::Test {
     return keys;
   }
 
-  test::MemoryDisk disk_{kShards};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{kShards};
+  test::TestStore store_{&disk_};
   std::vector<Put> puts_;
 };
 

@@ -312,7 +312,7 @@ TEST_F(SubscribeTest, EndsWhenStorageFails) {
   Start();
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("t");
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   EXPECT_EQ(Reason(&Messages::Schedule, NewMessage("t", "p", 100)), "STORAGE_FAILED");
   ExpectRefused(subscriber.Finish(), grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", {});
 }

@@ -159,7 +159,7 @@ TEST_F(TopicsTest, ANewTopicDoesNotAnswerForTheOneThatHadItsNumber) {
     schedule(new_topic, "");
     clock_.SetBack(30 * 3'600'000);
     if (restarts) {
-      ListenAgain<test::MemoryStore>();
+      ListenAgain<test::TestStore>();
       Serve();
     }
     for (const std::string& with : repeats) {

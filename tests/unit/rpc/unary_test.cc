@@ -113,7 +113,7 @@ TEST_F(UnaryTest, AMemberTellsOfItsCellAndHandsOverToAMemberThatIsThere) {
   EXPECT_EQ(cell.members(0).clock_difference().nanos(), -300'000'000);
   EXPECT_EQ(cell.members(0).clocks_apart(), 1);
   // The journal takes no more: another member may lead.
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   for (const char* const reason : {"STORAGE_FAILED", "NOT_LEADER"}) {
     EXPECT_EQ(Reason(&Messages::Schedule, NewMessage("t", "p")), reason);
   }
@@ -369,7 +369,7 @@ TEST_F(UnaryTest, DrainingTakesNothingNewButStillCancels) {
 TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
   Start();
   MustSchedule(NewMessage("t", "p", 1000));
-  store().FailNextAppend(test::MemoryStore::Fault::kUnknownLost);
+  store().FailNextAppend(test::TestStore::Fault::kUnknownLost);
   for (int i = 0; i < 2; ++i) {
     ExpectRefused(Call(&Messages::Schedule, NewMessage("t", "p", 1000)),
                   grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", {});

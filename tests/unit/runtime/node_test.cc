@@ -30,7 +30,7 @@
 #include "server/runtime/signals.h"
 #include "server/runtime/system_clock.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 #include "tests/unit/runtime/recording_sink.h"
 
 namespace duetime::runtime {
@@ -77,8 +77,8 @@ class NodeTest : public ::testing::Test {
   void TearDown() override { sink_.SetClosed(false); }
 
   void StartNode() { StartNode(&disk_); }
-  void StartNode(test::MemoryDisk* disk) {
-    store_ = std::make_unique<test::MemoryStore>(disk);
+  void StartNode(test::TestDisk* disk) {
+    store_ = std::make_unique<test::TestStore>(disk);
     node_ = std::make_unique<Node>(options_, store_.get(), store_.get(), &clock_, &sink_);
     ASSERT_TRUE(node_->Start().ok());
   }
@@ -145,8 +145,8 @@ class NodeTest : public ::testing::Test {
   NodeOptions options_;
   CountingClock clock_;
   RecordingSink sink_;
-  test::MemoryDisk disk_{kShards};
-  std::unique_ptr<test::MemoryStore> store_;
+  test::TestDisk disk_{kShards};
+  std::unique_ptr<test::TestStore> store_;
   std::shared_ptr<protocol::StreamCredit> credit_;
   std::unique_ptr<Node> node_;
 };
@@ -195,7 +195,7 @@ class GatedJournal final : public storage::Journal {
 };
 
 TEST_F(NodeTest, DeliversAndAnswersNothingWhileTheJournalForbidsIt) {
-  test::MemoryStore store(&disk_);
+  test::TestStore store(&disk_);
   GatedJournal journal(&store);
   node_ = std::make_unique<Node>(options_, &journal, &store, &clock_, &sink_);
   ASSERT_TRUE(node_->Start().ok());
@@ -229,9 +229,9 @@ TEST_F(NodeTest, PendingMessagesSurviveARestart) {
 }
 
 TEST_F(NodeTest, TwoServersThatDoTheSameGiveDifferentTokens) {
-  test::MemoryDisk other_disk{kShards};
+  test::TestDisk other_disk{kShards};
   std::vector<protocol::Delivery> deliveries;
-  for (test::MemoryDisk* disk : {&disk_, &other_disk}) {
+  for (test::TestDisk* disk : {&disk_, &other_disk}) {
     StartNode(disk);
     Subscribe(100);
     ASSERT_TRUE(node_->Post(1, Schedule(deliveries.size(), 1, Now())).ok());
@@ -296,7 +296,7 @@ TEST_F(NodeTest, P7_AFailedAppendStopsEveryShardForGood) {
   StartNode();
   ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now() + 60'000)).ok());
   ASSERT_TRUE(sink_.WaitForSchedule(CallTag{1}).status.ok());
-  store_->FailNextAppend(test::MemoryStore::Fault::kUnknownApplied);
+  store_->FailNextAppend(test::TestStore::Fault::kUnknownApplied);
   ASSERT_TRUE(node_->Post(0, Schedule(2, 0, Now() + 60'000)).ok());
   const absl::Status status = sink_.WaitForSchedule(CallTag{2}).status;
   EXPECT_EQ(base::GetErrorDetail(status)->reason, "STORAGE_FAILED");
@@ -413,7 +413,7 @@ TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
 
 TEST_F(NodeTest, P7_AFailedAppendOfTheCatalogStopsTheServer) {
   StartNode();
-  store_->FailNextAppend(test::MemoryStore::Fault::kUnknownApplied);
+  store_->FailNextAppend(test::TestStore::Fault::kUnknownApplied);
   ASSERT_TRUE(
       node_->PostToCatalog(catalog::EnsureTopic{.tag = catalog::RequestTag{1}, .name = "a"}).ok());
   EXPECT_EQ(base::GetErrorDetail(sink_.WaitForCatalog().status)->reason, "STORAGE_FAILED");

@@ -11,7 +11,7 @@
 
 #include "storage/message_record.h"
 #include "storage/time_units.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -56,8 +56,8 @@ class MessageWriterTest : public testing::Test {
     return {counts[0].messages, counts[0].bytes};
   }
 
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   PendingWrites writes_;
   MessageWriter writer_{0, &store_, &writes_};
   uint64_t sequence_ = 0;

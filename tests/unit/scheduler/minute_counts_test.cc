@@ -17,8 +17,8 @@
 
 #include "server/scheduler/message_writer.h"
 #include "storage/time_units.h"
-#include "tests/support/memory_store.h"
 #include "tests/support/test_seed.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -89,8 +89,8 @@ class MinuteCountsTest : public testing::Test {
     return messages.ok() ? *messages : -1;
   }
 
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   PendingWrites writes_;
   MessageWriter writer_{0, &store_, &writes_};
   std::deque<PendingWrites::Batch> taken_;

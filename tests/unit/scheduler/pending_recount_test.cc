@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -65,8 +65,8 @@ class PendingRecountTest : public testing::Test {
     while (appended_ > 0) Complete();
   }
 
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   PendingWrites writes_;
   PendingRecount recount_{0, &store_, &writes_, {.entries = 3}};
   uint64_t sequence_ = 0;

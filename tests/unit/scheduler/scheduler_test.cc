@@ -12,7 +12,7 @@
 
 #include "server/scheduler/message_writer.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -44,8 +44,8 @@ class SchedulerTest : public testing::Test, public DueSink {
   }
 
   // Starts the scheduler, again after the first time.
-  void Start() { Start(std::make_unique<test::MemoryStore>(&disk_)); }
-  void Start(std::unique_ptr<test::MemoryStore> store) {
+  void Start() { Start(std::make_unique<test::TestStore>(&disk_)); }
+  void Start(std::unique_ptr<test::TestStore> store) {
     scheduler_.reset();
     writer_.reset();
     writes_.reset();
@@ -125,8 +125,8 @@ class SchedulerTest : public testing::Test, public DueSink {
   std::vector<MessageKey> TakeFired() { return std::exchange(fired_, {}); }
 
   base::Now now_{.wall_ms = kStart, .mono_ms = 1'000};
-  test::MemoryDisk disk_{1};
-  std::unique_ptr<test::MemoryStore> store_;
+  test::TestDisk disk_{1};
+  std::unique_ptr<test::TestStore> store_;
   std::unique_ptr<PendingWrites> writes_;
   std::unique_ptr<MessageWriter> writer_;
   std::unique_ptr<Scheduler> scheduler_;
@@ -136,9 +136,9 @@ class SchedulerTest : public testing::Test, public DueSink {
 };
 
 TEST_F(SchedulerTest, TheSequenceBeginsWhereTheStoreSays) {
-  class LateStore final : public test::MemoryStore {
+  class LateStore final : public test::TestStore {
    public:
-    using MemoryStore::MemoryStore;
+    using TestStore::TestStore;
     uint64_t first_sequence() const override { return storage::MessageId::kFirstSequenceMax; }
   };
   EXPECT_EQ(scheduler_->NewKey(now_, 0, kStart, 0).id.sequence(), 1u);

@@ -13,8 +13,8 @@
 #include "server/protocol/operation.h"
 #include "server/scheduler/message_writer.h"
 #include "server/shard/shard.h"
-#include "tests/support/memory_store.h"
 #include "tests/support/shard_parts.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::shard {
 namespace {
@@ -80,7 +80,7 @@ class OperationPartsTest : public testing::Test {
 
   void Restart() {
     shards_.clear();
-    store_ = std::make_unique<test::MemoryStore>(&disk_);
+    store_ = std::make_unique<test::TestStore>(&disk_);
     for (uint16_t shard = 0; shard < 2; ++shard) {
       shards_.push_back(std::make_unique<Shard>(shard, limits_, store_.get()));
       ASSERT_TRUE(shards_.back()->Recover(now_).ok());
@@ -100,8 +100,8 @@ class OperationPartsTest : public testing::Test {
 
   base::Now now_{.wall_ms = kNow, .mono_ms = 1'000'000};
   delivery::ShardLimits limits_ = test::LimitsWithRetriesAtOnce();
-  test::MemoryDisk disk_{2};
-  std::unique_ptr<test::MemoryStore> store_ = std::make_unique<test::MemoryStore>(&disk_);
+  test::TestDisk disk_{2};
+  std::unique_ptr<test::TestStore> store_ = std::make_unique<test::TestStore>(&disk_);
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

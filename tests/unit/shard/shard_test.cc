@@ -17,8 +17,8 @@
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "storage/message_record.h"
-#include "tests/support/memory_store.h"
 #include "tests/support/shard_parts.h"
+#include "tests/support/test_store.h"
 
 namespace duetime::shard {
 namespace {
@@ -99,8 +99,8 @@ class ShardTest : public testing::Test {
   }
 
   const base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
-  test::MemoryDisk disk_{1};
-  test::MemoryStore store_{&disk_};
+  test::TestDisk disk_{1};
+  test::TestStore store_{&disk_};
   Shard shard_{0, test::LimitsWithRetriesAtOnce(), &store_};
   // The runtime was told of a failure.
   bool told_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Features of MemoryStore beyond the contract: power cuts, scripted outcomes and damage.
-#include "tests/support/memory_store.h"
+// Features of TestStore beyond the contract: power cuts, scripted outcomes and damage.
+#include "tests/support/test_store.h"
 
 #include <limits>
 #include <memory>
@@ -39,7 +39,7 @@ using testing::IsEmpty;
 
 MessageKey Key(uint64_t due_ms) { return {due_ms, MessageId::Make(1, due_ms, 0, due_ms)}; }
 
-AppendOutcome Accept(MemoryStore* store, uint64_t due_ms, Durability durability) {
+AppendOutcome Accept(TestStore* store, uint64_t due_ms, Durability durability) {
   Record record;
   record.type = RecordType::kAccept;
   record.key = Key(due_ms);
@@ -48,7 +48,7 @@ AppendOutcome Accept(MemoryStore* store, uint64_t due_ms, Durability durability)
   return store->Append(group, durability);
 }
 
-std::vector<uint64_t> DueTimes(MemoryStore* store) {
+std::vector<uint64_t> DueTimes(TestStore* store) {
   Page<MessageRef> page;
   EXPECT_TRUE(store->Scan(0, {}, MessageKey::FirstAt(1000), {}, &page).ok());
   std::vector<uint64_t> due_times;
@@ -56,9 +56,9 @@ std::vector<uint64_t> DueTimes(MemoryStore* store) {
   return due_times;
 }
 
-TEST(MemoryStoreTest, APowerCutTakesASuffixOfTheUnsyncedAppends) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, APowerCutTakesASuffixOfTheUnsyncedAppends) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   EXPECT_EQ(Accept(&store, 1, Durability::kBuffered), AppendOutcome::kAccepted);
   EXPECT_EQ(Accept(&store, 2, Durability::kSynced), AppendOutcome::kAccepted);
   EXPECT_EQ(disk.unsynced_appends(), 0u) << "a sync covers what came before";
@@ -70,77 +70,77 @@ TEST(MemoryStoreTest, APowerCutTakesASuffixOfTheUnsyncedAppends) {
 
   disk.PowerCut(1);
   EXPECT_EQ(Accept(&store, 6, Durability::kSynced), AppendOutcome::kFenced);
-  MemoryStore next(&disk);
+  TestStore next(&disk);
   EXPECT_THAT(DueTimes(&next), ElementsAre(1, 2, 3));
 }
 
-TEST(MemoryStoreTest, APowerCutThatKeepsEverythingIsAProcessCrash) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, APowerCutThatKeepsEverythingIsAProcessCrash) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   EXPECT_EQ(Accept(&store, 1, Durability::kBuffered), AppendOutcome::kAccepted);
   disk.PowerCut(100);
-  MemoryStore next(&disk);
+  TestStore next(&disk);
   EXPECT_THAT(DueTimes(&next), ElementsAre(1));
 }
 
-TEST(MemoryStoreTest, OpeningMakesWhatItFoundDurable) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, OpeningMakesWhatItFoundDurable) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   EXPECT_EQ(Accept(&store, 1, Durability::kBuffered), AppendOutcome::kAccepted);
-  MemoryStore second(&disk);
+  TestStore second(&disk);
   disk.PowerCut(0);
-  MemoryStore third(&disk);
+  TestStore third(&disk);
   EXPECT_THAT(DueTimes(&third), ElementsAre(1));
 }
 
-TEST(MemoryStoreTest, AnUnknownAppendIsNotShownButMayBeFound) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
-  store.FailNextAppend(MemoryStore::Fault::kUnknownApplied);
+TEST(TestStoreTest, AnUnknownAppendIsNotShownButMayBeFound) {
+  TestDisk disk(1);
+  TestStore store(&disk);
+  store.FailNextAppend(TestStore::Fault::kUnknownApplied);
   EXPECT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kUnknown);
   EXPECT_THAT(DueTimes(&store), IsEmpty());
   EXPECT_EQ(Accept(&store, 2, Durability::kSynced), AppendOutcome::kFenced);
 
-  MemoryStore second(&disk);
+  TestStore second(&disk);
   EXPECT_THAT(DueTimes(&second), ElementsAre(1));
-  second.FailNextAppend(MemoryStore::Fault::kUnknownLost);
+  second.FailNextAppend(TestStore::Fault::kUnknownLost);
   EXPECT_EQ(Accept(&second, 3, Durability::kSynced), AppendOutcome::kUnknown);
-  MemoryStore third(&disk);
+  TestStore third(&disk);
   EXPECT_THAT(DueTimes(&third), ElementsAre(1));
 }
 
-TEST(MemoryStoreTest, AnUnknownAppendIsNotDurableBeforeTheNextOpen) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
-  store.FailNextAppend(MemoryStore::Fault::kUnknownApplied);
+TEST(TestStoreTest, AnUnknownAppendIsNotDurableBeforeTheNextOpen) {
+  TestDisk disk(1);
+  TestStore store(&disk);
+  store.FailNextAppend(TestStore::Fault::kUnknownApplied);
   EXPECT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kUnknown);
   disk.PowerCut(0);
-  MemoryStore next(&disk);
+  TestStore next(&disk);
   EXPECT_THAT(DueTimes(&next), IsEmpty());
 }
 
-TEST(MemoryStoreTest, AnotherOpenFencesTheStore) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
-  MemoryStore next(&disk);
+TEST(TestStoreTest, AnotherOpenFencesTheStore) {
+  TestDisk disk(1);
+  TestStore store(&disk);
+  TestStore next(&disk);
   EXPECT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kFenced);
   EXPECT_EQ(Accept(&next, 2, Durability::kSynced), AppendOutcome::kAccepted);
   EXPECT_EQ(next.accepted_appends(), 1u);
 }
 
-TEST(MemoryStoreTest, AScriptedFenceChangesNothing) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
-  store.FailNextAppend(MemoryStore::Fault::kFenced);
+TEST(TestStoreTest, AScriptedFenceChangesNothing) {
+  TestDisk disk(1);
+  TestStore store(&disk);
+  store.FailNextAppend(TestStore::Fault::kFenced);
   EXPECT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kFenced);
   EXPECT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kFenced);
-  MemoryStore next(&disk);
+  TestStore next(&disk);
   EXPECT_THAT(DueTimes(&next), IsEmpty());
 }
 
-TEST(MemoryStoreTest, ScriptedReadsFailUntilTheyAreWellAgain) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, ScriptedReadsFailUntilTheyAreWellAgain) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   store.FailReads(absl::DataLossError("scripted"));
   Page<MessageRef> page;
   std::vector<std::optional<std::string>> values;
@@ -154,9 +154,9 @@ TEST(MemoryStoreTest, ScriptedReadsFailUntilTheyAreWellAgain) {
   EXPECT_THAT(DueTimes(&store), ElementsAre(1));
 }
 
-TEST(MemoryStoreTest, ADamagedMessageIsNeitherReadNorAbsent) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, ADamagedMessageIsNeitherReadNorAbsent) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   RecordBatch batch;
   for (uint64_t due_ms = 1; due_ms <= 3; ++due_ms) {
     Record record;
@@ -183,10 +183,10 @@ TEST(MemoryStoreTest, ADamagedMessageIsNeitherReadNorAbsent) {
   EXPECT_FALSE(page.damaged);
 }
 
-TEST(MemoryStoreTest, ADamagedPlaceOfABacklogIsUnknownUntilItIsWrittenAnew) {
+TEST(TestStoreTest, ADamagedPlaceOfABacklogIsUnknownUntilItIsWrittenAnew) {
   constexpr SubscriptionId kReader{3};
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+  TestDisk disk(1);
+  TestStore store(&disk);
   Record record;
   record.type = RecordType::kSpill;
   record.subscription = kReader;
@@ -213,9 +213,9 @@ TEST(MemoryStoreTest, ADamagedPlaceOfABacklogIsUnknownUntilItIsWrittenAnew) {
   EXPECT_FALSE(store.BacklogSubscriptions(0)->damaged);
 }
 
-TEST(MemoryStoreTest, DamagedProgressIsUnknownUntilItIsWrittenAnew) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, DamagedProgressIsUnknownUntilItIsWrittenAnew) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   Record record;
   record.type = RecordType::kProgress;
   record.subscription = SubscriptionId{3};
@@ -227,11 +227,11 @@ TEST(MemoryStoreTest, DamagedProgressIsUnknownUntilItIsWrittenAnew) {
   EXPECT_EQ(store.GetProgress(0, record.key)->size(), 1u);
 }
 
-TEST(MemoryStoreTest, DamagedCountersAreCountedInAnotherWay) {
+TEST(TestStoreTest, DamagedCountersAreCountedInAnotherWay) {
   constexpr TopicId kTopic{1};
   constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+  TestDisk disk(1);
+  TestStore store(&disk);
   Record record;
   record.type = RecordType::kAccept;
   record.topic = kTopic;
@@ -252,10 +252,10 @@ TEST(MemoryStoreTest, DamagedCountersAreCountedInAnotherWay) {
   EXPECT_THAT(counts, ElementsAre(expected));
 }
 
-TEST(MemoryStoreTest, HiddenPlacesOfABacklogAreLeftOut) {
+TEST(TestStoreTest, HiddenPlacesOfABacklogAreLeftOut) {
   constexpr SubscriptionId kReader{3};
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+  TestDisk disk(1);
+  TestStore store(&disk);
   Record record;
   record.type = RecordType::kSpill;
   record.subscription = kReader;
@@ -274,18 +274,18 @@ TEST(MemoryStoreTest, HiddenPlacesOfABacklogAreLeftOut) {
   EXPECT_EQ(page.items.size(), 1u);
 }
 
-TEST(MemoryStoreTest, ACheckpointHasTheSameDamage) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, ACheckpointHasTheSameDamage) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   for (const uint64_t due_ms : {1u, 2u, 3u}) {
     ASSERT_EQ(Accept(&store, due_ms, Durability::kSynced), AppendOutcome::kAccepted);
   }
   disk.Damage(0, Key(1));
   disk.Damage(0, Key(2));
   ASSERT_EQ(Accept(&store, 2, Durability::kBuffered), AppendOutcome::kAccepted);
-  const std::unique_ptr<MemoryDisk> copy = disk.Checkpoint();
+  const std::unique_ptr<TestDisk> copy = disk.Checkpoint();
   copy->PowerCut(0);
-  MemoryStore other(copy.get());
+  TestStore other(copy.get());
   EXPECT_THAT(DueTimes(&other), ElementsAre(2, 3));
   EXPECT_TRUE(IsDamage(other.Get(0, Key(1)).status()));
   copy->Repair();
@@ -293,23 +293,23 @@ TEST(MemoryStoreTest, ACheckpointHasTheSameDamage) {
   EXPECT_THAT(DueTimes(&store), ElementsAre(2, 3)) << "the disks are apart";
 }
 
-TEST(MemoryStoreTest, APowerCutThatTakesARecordBackUncoversTheDamage) {
-  MemoryDisk disk(1);
-  MemoryStore store(&disk);
+TEST(TestStoreTest, APowerCutThatTakesARecordBackUncoversTheDamage) {
+  TestDisk disk(1);
+  TestStore store(&disk);
   ASSERT_EQ(Accept(&store, 1, Durability::kSynced), AppendOutcome::kAccepted);
   disk.Damage(0, Key(1));
   ASSERT_EQ(Accept(&store, 1, Durability::kBuffered), AppendOutcome::kAccepted);
   EXPECT_TRUE(store.Get(0, Key(1)).ok());
   disk.PowerCut(0);
-  MemoryStore next(&disk);
+  TestStore next(&disk);
   EXPECT_TRUE(IsDamage(next.Get(0, Key(1)).status()));
 }
 
-TEST(MemoryStoreTest, EachOpeningHasANewEpoch) {
-  MemoryDisk disk(7);
+TEST(TestStoreTest, EachOpeningHasANewEpoch) {
+  TestDisk disk(7);
   uint64_t last = 0;
   for (int opening = 0; opening < 3; ++opening) {
-    const MemoryStore store(&disk);
+    const TestStore store(&disk);
     EXPECT_GT(store.epoch(), last);
     EXPECT_EQ(store.shard_count(), 7);
     last = store.epoch();

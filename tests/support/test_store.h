@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryStore: a store for tests with the daemon's own records, keys and counters, over a storage
-// engine in memory.
+// TestStore: a store for tests with the daemon's own records, keys and counters. The storage
+// engine below it is a map in memory, unless a test gives another one.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -16,29 +17,32 @@
 
 #include "server/base/mutex.h"
 #include "storage/record_store.h"
+#include "tests/support/kv_disk.h"
 #include "tests/support/kv_faults.h"
 #include "tests/support/map_disk.h"
 
 namespace duetime::test {
 
-// The disk under a MemoryStore. Its content survives when the store is destroyed and another one is
-// opened over it. Guarantees: those of MapDisk. Thread-safe.
-class MemoryDisk {
+// The disk under a TestStore, with any engine. Its content survives when the store is destroyed
+// and another one is opened over it. Guarantees: those of KvDisk. Thread-safe if the engine is.
+class TestDisk {
  public:
   // As for a data directory, the shard count is fixed. REQUIRES: 1 <= shard_count <=
   // MessageId::kSlotCount.
-  explicit MemoryDisk(uint16_t shard_count) : shard_count_(shard_count) {}
-  MemoryDisk(const MemoryDisk&) = delete;
-  MemoryDisk& operator=(const MemoryDisk&) = delete;
+  explicit TestDisk(uint16_t shard_count,
+                    std::unique_ptr<KvDisk> engine = std::make_unique<MapDisk>())
+      : shard_count_(shard_count), engine_(std::move(engine)) {}
+  TestDisk(const TestDisk&) = delete;
+  TestDisk& operator=(const TestDisk&) = delete;
 
-  // As MapDisk::PowerCut. An append with KvFaults::AppendFault::kUnknownApplied is the last one
+  // As KvDisk::PowerCut. An append with KvFaults::AppendFault::kUnknownApplied is the last one
   // that may survive.
-  void PowerCut(size_t kept, bool torn = false);
+  void PowerCut(size_t kept);
   // The number of appends that a power cut may remove now.
   size_t unsynced_appends() const;
 
   // A disk with what readers see now, all of it durable, and with the same damage.
-  std::unique_ptr<MemoryDisk> Checkpoint() const;
+  std::unique_ptr<TestDisk> Checkpoint();
 
   // Damages the record of a message, as a wrong checksum does: see MessageStore. A later record of
   // the same key is sound. All that was written so far is durable.
@@ -58,37 +62,39 @@ class MemoryDisk {
   // damaged blocks. A later record of the place is shown.
   void HideBacklog(uint16_t shard, storage::SubscriptionId subscription,
                    const storage::MessageKey& place);
+  // As KvDisk::Compact.
+  void Compact() { engine_->Compact(); }
   // Makes all that was damaged or hidden readable again.
   void Repair() { faults_.Repair(); }
 
  private:
-  friend class MemoryStore;
+  friend class TestStore;
 
   void DamageKey(const storage::StoreKey& key);
-  std::unique_ptr<storage::KvStore> Open() { return faults_.Open(map_.Open()); }
+  std::unique_ptr<storage::KvStore> Open() { return faults_.Open(engine_->Open()); }
   // The state of the next opening.
   storage::StoreState NextState();
 
   const uint16_t shard_count_;
-  MapDisk map_;
+  const std::unique_ptr<KvDisk> engine_;
   KvFaults faults_;
 
   mutable base::Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A JournaledStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
+// A JournaledStore over a TestDisk. Opening another store on the disk, or a power cut, fences the
 // older store.
 //
 // Deterministic: no clock, no randomness. Only a test causes faults. Drops expired entries at once,
 // so that tests detect code that relies on an expired entry. Thread-safe, as MessageStore requires;
 // so are the calls that cause faults.
-class MemoryStore : public storage::RecordStore {
+class TestStore : public storage::RecordStore {
  public:
   using Fault = KvFaults::AppendFault;
 
   // Opens the disk, which increments and syncs its epoch. REQUIRES: `disk` outlives the store.
-  explicit MemoryStore(MemoryDisk* disk)
+  explicit TestStore(TestDisk* disk)
       : storage::RecordStore(disk->Open(), disk->NextState()), disk_(disk) {}
 
   // Makes the next Append end with `fault`. The store is fenced from then on.
@@ -102,7 +108,7 @@ class MemoryStore : public storage::RecordStore {
                                 storage::Durability durability) override;
 
  private:
-  MemoryDisk* const disk_;
+  TestDisk* const disk_;
   std::atomic<uint64_t> accepted_appends_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What MapDisk has beyond the contract of KvStore (tests/contract/kv_store_contract.h).
-#include "tests/support/map_disk.h"
+// What the disks of tests have beyond the contract of KvStore (tests/contract/kv_store_contract.h).
+#include "tests/support/kv_disk.h"
 
 #include <memory>
 #include <string>
@@ -13,6 +13,8 @@
 
 #include "storage/key_codec.h"
 #include "storage/value_codec.h"
+#include "tests/support/map_disk.h"
+#include "tests/support/rocksdb_disk.h"
 
 namespace duetime::test {
 namespace {
@@ -44,7 +46,7 @@ std::vector<std::string> Keys(KvStore* store) {
 }
 
 // One synced append, and two that are not.
-void Fill(MapDisk* disk) {
+void Fill(KvDisk* disk) {
   const std::unique_ptr<KvStore> store = disk->Open();
   Put(store.get(), {"a"}, Durability::kSynced);
   Put(store.get(), {"b1", "b2"}, Durability::kBuffered);
@@ -52,40 +54,52 @@ void Fill(MapDisk* disk) {
   EXPECT_EQ(disk->unsynced_appends(), 2u);
 }
 
-TEST(MapDiskTest, APowerCutKeepsAsManyAppendsAsTheTestSays) {
-  const struct {
-    size_t kept;
-    bool torn;
-    std::vector<std::string> found;
-  } cuts[] = {
-      {0, false, {"a"}},
-      {1, false, {"a", "b1", "b2"}},
-      {2, false, {"a", "b1", "b2", "c1", "c2"}},
-      {9, false, {"a", "b1", "b2", "c1", "c2"}},
-      {0, true, {"a", "b1"}},
-      {1, true, {"a", "b1", "b2", "c1"}},
-      {2, true, {"a", "b1", "b2", "c1", "c2"}},
-  };
-  for (const auto& cut : cuts) {
-    MapDisk disk;
-    Fill(&disk);
-    disk.PowerCut(cut.kept, cut.torn);
-    EXPECT_EQ(disk.unsynced_appends(), 0u);
-    EXPECT_EQ(Keys(disk.Open().get()), cut.found) << cut.kept;
+class KvDiskTest : public testing::TestWithParam<std::unique_ptr<KvDisk> (*)()> {
+ protected:
+  std::unique_ptr<KvDisk> disk_ = GetParam()();
+};
+
+template <typename Disk>
+std::unique_ptr<KvDisk> New() {
+  return std::make_unique<Disk>();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KvDiskTest, testing::Values(New<MapDisk>, New<RocksDbDisk>));
+
+const std::vector<std::string> kFoundByKept[] = {
+    {"a"}, {"a", "b1", "b2"}, {"a", "b1", "b2", "c1", "c2"}, {"a", "b1", "b2", "c1", "c2"}};
+
+TEST_P(KvDiskTest, APowerCutKeepsAsManyAppendsAsTheTestSays) {
+  for (size_t kept = 0; kept < std::size(kFoundByKept); ++kept) {
+    disk_ = GetParam()();
+    Fill(disk_.get());
+    disk_->PowerCut(kept);
+    EXPECT_EQ(disk_->unsynced_appends(), 0u);
+    EXPECT_EQ(Keys(disk_->Open().get()), kFoundByKept[kept]) << kept;
   }
 }
 
-TEST(MapDiskTest, APowerCutPutsBackWhatALostAppendReplaced) {
+TEST(MapDiskTest, ATornPowerCutKeepsHalfOfTheNextAppend) {
+  const std::vector<std::string> found[] = {
+      {"a", "b1"}, {"a", "b1", "b2", "c1"}, {"a", "b1", "b2", "c1", "c2"}};
+  for (size_t kept = 0; kept < std::size(found); ++kept) {
+    MapDisk disk;
+    Fill(&disk);
+    disk.PowerCut(kept, /*torn=*/true);
+    EXPECT_EQ(Keys(disk.Open().get()), found[kept]) << kept;
+  }
+}
+
+TEST_P(KvDiskTest, APowerCutPutsBackWhatALostAppendReplaced) {
   const storage::StoreKey counter = storage::CountKey(0, storage::TopicId{1});
   const auto ten = storage::EncodeCountDelta({1, 10});
   const absl::string_view change(ten.data(), ten.size());
-  MapDisk disk;
-  std::unique_ptr<KvStore> store = disk.Open();
+  std::unique_ptr<KvStore> store = disk_->Open();
   const auto append = [&](Durability durability) {
     EXPECT_TRUE(store
                     ->Append(
                         [&](KvBatch* batch) {
-                          batch->Put(kObjects, "a", absl::StrCat(disk.unsynced_appends()));
+                          batch->Put(kObjects, "a", absl::StrCat(disk_->unsynced_appends()));
                           batch->Merge(counter.family(), counter.bytes(), change);
                         },
                         durability)
@@ -101,55 +115,52 @@ TEST(MapDiskTest, APowerCutPutsBackWhatALostAppendReplaced) {
                       },
                       Durability::kBuffered)
                   .ok());
-  disk.PowerCut(13);
-  store = disk.Open();
+  disk_->PowerCut(13);
+  store = disk_->Open();
   EXPECT_EQ(*store->source()->Get(kObjects, "a"), "12");
   const auto expected = storage::EncodeCountDelta({14, 140});
   EXPECT_EQ(*store->source()->Get(counter.family(), counter.bytes()),
             std::string(expected.data(), expected.size()));
 }
 
-TEST(MapDiskTest, SyncAndOpeningMakeAppendsDurable) {
+TEST_P(KvDiskTest, SyncAndOpeningMakeAppendsDurable) {
   for (const bool open : {false, true}) {
-    MapDisk disk;
-    Fill(&disk);
+    disk_ = GetParam()();
+    Fill(disk_.get());
     if (open) {
-      disk.Open();
+      disk_->Open();
     } else {
-      disk.Sync();
+      disk_->Sync();
     }
-    disk.PowerCut(0);
-    EXPECT_EQ(Keys(disk.Open().get()).size(), 5u);
+    disk_->PowerCut(0);
+    EXPECT_EQ(Keys(disk_->Open().get()).size(), 5u);
   }
 }
 
-TEST(MapDiskTest, AnOpeningAndAPowerCutFenceTheOpenStore) {
+TEST_P(KvDiskTest, AnOpeningAndAPowerCutFenceTheOpenStore) {
   for (const bool open : {false, true}) {
-    MapDisk disk;
-    const std::unique_ptr<KvStore> store = disk.Open();
+    disk_ = GetParam()();
+    const std::unique_ptr<KvStore> store = disk_->Open();
     Put(store.get(), {"a"}, Durability::kBuffered);
     std::unique_ptr<KvStore> next;
     if (open) {
-      next = disk.Open();
+      next = disk_->Open();
     } else {
-      disk.PowerCut(1);
+      disk_->PowerCut(1);
     }
     const absl::Status fenced =
         store->Append([](KvBatch* batch) { batch->Put(kObjects, "b", ""); }, Durability::kSynced);
     EXPECT_TRUE(absl::IsFailedPrecondition(fenced)) << fenced;
-    EXPECT_THAT(Keys(store.get()), ElementsAre("a"));
   }
 }
 
-TEST(MapDiskTest, ACopyHasWhatReadersSee) {
-  MapDisk disk;
-  Fill(&disk);
-  MapDisk copy;
-  disk.CopyTo(&copy);
-  disk.PowerCut(0);
-  Put(disk.Open().get(), {"d"}, Durability::kSynced);
-  copy.PowerCut(0);
-  EXPECT_THAT(Keys(copy.Open().get()), ElementsAre("a", "b1", "b2", "c1", "c2"));
+TEST_P(KvDiskTest, ACopyHasWhatReadersSee) {
+  Fill(disk_.get());
+  const std::unique_ptr<KvDisk> copy = disk_->Copy();
+  disk_->PowerCut(0);
+  Put(disk_->Open().get(), {"d"}, Durability::kSynced);
+  copy->PowerCut(0);
+  EXPECT_THAT(Keys(copy->Open().get()), ElementsAre("a", "b1", "b2", "c1", "c2"));
 }
 
 TEST(MapDiskTest, ExpiredEntriesAndZeroSumsGoAtOnce) {
