@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rocksdb/rocksdb_database.h"
 #include "tests/contract/kv_store_contract.h"
-#include "tests/crash/unsynced_fs.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/unsynced_fs.h"
 
 namespace duetime::test {
 namespace {

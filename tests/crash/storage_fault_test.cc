@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 
 #include "tests/crash/store_driver.h"
-#include "tests/crash/unsynced_fs.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/unsynced_fs.h"
 
 namespace duetime::test {
 namespace {

@@ -18,10 +18,10 @@
 
 #include "storage/message_record.h"
 #include "storage/rocksdb/rocksdb_store.h"
-#include "tests/crash/unsynced_fs.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
+#include "tests/support/unsynced_fs.h"
 
 namespace duetime::test {
 namespace {

@@ -25,9 +25,9 @@
 #include "storage/rocksdb/rocksdb_store.h"
 #include "storage/rocksdb/witness.h"
 #include "storage/value_codec.h"
-#include "tests/crash/unsynced_fs.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_seed.h"
+#include "tests/support/unsynced_fs.h"
 
 namespace duetime::test {
 namespace {

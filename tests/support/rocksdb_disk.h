@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "storage/rocksdb/rocksdb_database.h"
-#include "tests/crash/unsynced_fs.h"
 #include "tests/support/kv_disk.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/unsynced_fs.h"
 
 namespace duetime::test {
 

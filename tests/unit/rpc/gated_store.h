@@ -55,7 +55,7 @@ class GatedStore final : public test::TestStore {
     while (!append_waits_) changed_.Wait(&mutex_);
   }
 
-  absl::Status ScanCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
+  absl::Status ReadCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
                           const storage::MsRange& times, size_t limit,
                           std::vector<storage::BucketCount>* counts) override {
     base::MutexLock lock(&mutex_);
@@ -64,7 +64,7 @@ class GatedStore final : public test::TestStore {
       changed_.NotifyAll();
       changed_.Wait(&mutex_);
     }
-    return TestStore::ScanCounts(shard, topic, level, times, limit, counts);
+    return TestStore::ReadCounts(shard, topic, level, times, limit, counts);
   }
   void HoldCounts(uint16_t shard) {
     base::MutexLock lock(&mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/crash/unsynced_fs.h"
+#include "tests/support/unsynced_fs.h"
 
 #include <algorithm>
 #include <filesystem>
