@@ -316,6 +316,10 @@ std::vector<Knob> DeliveryKnobs() {
              "Messages from disk may fill half of it. The rest is for new messages that are due "
              "within load_window_ms.",
              [](auto& c) { return &c.node.limits.scheduler.loaded_max; }),
+      Number("recent_messages_max", kDelivery, Unit::kCount, {0, 100'000'000},
+             "The number of messages that a shard accepted last whose cancels read nothing, 40 "
+             "bytes each. Those with a key do not count.",
+             [](auto& c) { return &c.node.limits.scheduler.recent_messages_max; }),
       Number("due_max", kDelivery, Unit::kCount, {1'000, 100'000'000},
              "Maximum number of due messages in memory per shard. Other due messages wait on disk.",
              [](auto& c) { return &c.node.limits.due_max; }),

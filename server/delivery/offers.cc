@@ -218,12 +218,14 @@ void Offers::EndUnwanted(base::Now now, const MessageRef& message, bool settled)
   const auto status = status_->StatusOf(now, key, topic, nullptr);
   if (!status.ok()) return OfferInNextRun(message, status.status());
   const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
-  if (absl::Status end = ends_->BeginEnd(now, {.key = key,
-                                               .record = &decoded,
-                                               .bytes = static_cast<uint32_t>((*record)->size()),
-                                               .status = &*status,
-                                               .how = how,
-                                               .durability = storage::Durability::kBuffered});
+  if (absl::Status end =
+          ends_->BeginEnd(now, {.key = key,
+                                .record = &decoded,
+                                .payload_bytes = static_cast<uint32_t>(decoded.payload.size()),
+                                .bytes = static_cast<uint32_t>((*record)->size()),
+                                .status = &*status,
+                                .how = how,
+                                .durability = storage::Durability::kBuffered});
       !end.ok()) {
     return core_.reader.Fail(end);
   }

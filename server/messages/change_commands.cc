@@ -99,7 +99,7 @@ void ChangeCommands::Run(base::Now now, Command command,
 bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, CancelReply* reply) {
   DT_CHECK(reply->status.ok());
   FoundMessage found;
-  reply->status = finder_->FindFor(now, command.target, reply->id, &found);
+  reply->status = finder_->FindToEnd(now, command.target, reply->id, &found);
   const bool pending = reply->status.ok() && found.kind == FoundMessage::Kind::kPending;
   if (pending) reply->status = finder_->Examine(now, &found);
   FillOutcome(found, reply);
@@ -112,6 +112,7 @@ bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, C
   if (!reply->status.ok() || (!untouched && !command.stop_redelivery)) return false;
   reply->redelivery_stopped = !untouched;
   reply->status = changes_->Cancel(now, found, reply->redelivery_stopped);
+  if (found.recent.has_value()) ++core_.stats.cancelled_unread;
   DT_CHECK(!reply->status.ok() || locks_->ChangeInFlight(reply->id));
   return true;
 }

@@ -47,7 +47,8 @@ absl::Status MessageChanges::End(base::Now now, const FoundMessage& found, EndSt
   const MessageKey key = found.key;
   absl::Status status = ends_->BeginEnd(now, {.key = key,
                                               .record = &found.record,
-                                              .bytes = static_cast<uint32_t>(found.bytes.size()),
+                                              .payload_bytes = found.payload_bytes(),
+                                              .bytes = found.record_bytes(),
                                               .status = &found.delivery,
                                               .how = how,
                                               .redelivery_stopped = redelivery_stopped,

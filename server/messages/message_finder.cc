@@ -103,14 +103,32 @@ absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessag
 absl::Status MessageFinder::FindFor(base::Now now, const protocol::Target& target,
                                     const MessageId& id, FoundMessage* found) {
   absl::Status status = Find(now, id, found);
-  if (!status.ok() || target.scope == nullptr) return status;
-  if (found->kind == FoundMessage::Kind::kUnknown) return absl::OkStatus();
+  if (status.ok()) HideIfOutOfScope(target, found);
+  return status;
+}
+
+absl::Status MessageFinder::FindToEnd(base::Now now, const protocol::Target& target,
+                                      const MessageId& id, FoundMessage* found) {
+  DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
+  const scheduler::RecentMessages::Entry* const recent = core_.writer.recent().Find(id);
+  if (recent == nullptr) return FindFor(now, target, id, found);
+  DT_CHECK(!locks_->ChangeInFlight(id));
+  found->kind = FoundMessage::Kind::kPending;
+  found->key = {.due_ms = id.due_ms(), .id = id};
+  found->recent = *recent;
+  found->record.header = {
+      .topic = recent->topic, .deliver_ms = id.due_ms(), .accept_ms = recent->accept_ms};
+  HideIfOutOfScope(target, found);
+  return absl::OkStatus();
+}
+
+void MessageFinder::HideIfOutOfScope(const protocol::Target& target, FoundMessage* found) {
+  if (target.scope == nullptr || found->kind == FoundMessage::Kind::kUnknown) return;
   const bool ended = found->kind == FoundMessage::Kind::kEnded;
   const storage::TopicId topic = ended ? found->tombstone.topic : found->record.header.topic;
-  if (target.scope->Covers(topic)) return absl::OkStatus();
+  if (target.scope->Covers(topic)) return;
   found->kind = FoundMessage::Kind::kUnknown;
   found->tombstone = {};
-  return absl::OkStatus();
 }
 
 void MessageFinder::FindMoved(const MessageLocks::Move& move, FoundMessage* found) const {
@@ -146,7 +164,7 @@ absl::Status MessageFinder::Examine(base::Now now, FoundMessage* found) {
     return status;
   }
   absl::Status status = DeliveryStatusOf(now, *found, &found->delivery, nullptr);
-  if (!status.ok()) return status;
+  if (!status.ok() || found->recent.has_value()) return status;
   return storage::DecodeMessageRecord(found->bytes, &found->record);
 }
 

@@ -17,6 +17,7 @@
 #include "server/messages/key_index.h"
 #include "server/messages/message_locks.h"
 #include "server/protocol/commands.h"
+#include "server/scheduler/recent_messages.h"
 #include "server/scheduler/scheduler.h"
 #include "storage/message_record.h"
 
@@ -44,6 +45,17 @@ struct FoundMessage {
   // delivery status.
   storage::MessageRecord record;
   delivery::DeliveryStatus delivery;
+  // Set if the message was found in RecentMessages: it has no `bytes` then, and `record` has its
+  // times and topic alone, which is all that its end needs.
+  std::optional<scheduler::RecentMessages::Entry> recent;
+
+  uint32_t payload_bytes() const {
+    return recent.has_value() ? recent->payload_bytes
+                              : static_cast<uint32_t>(record.payload.size());
+  }
+  uint32_t record_bytes() const {
+    return recent.has_value() ? recent->record_bytes : static_cast<uint32_t>(bytes.size());
+  }
 };
 
 // A target resolved to an id.
@@ -86,6 +98,10 @@ class MessageFinder {
   absl::Status FindFor(base::Now now, const protocol::Target& target, const storage::MessageId& id,
                        FoundMessage* found);
 
+  // As FindFor, for the end of the message: may set `recent`.
+  absl::Status FindToEnd(base::Now now, const protocol::Target& target,
+                         const storage::MessageId& id, FoundMessage* found);
+
   // Sets kind, key, bytes and the header to what the move leaves. REQUIRES: `found` is new; the
   // move is of the open batch.
   void FindMoved(const MessageLocks::Move& move, FoundMessage* found) const;
@@ -108,6 +124,8 @@ class MessageFinder {
   absl::Status StopShard(const absl::Status& status);
 
  private:
+  // Makes a message outside of the target's scope unknown.
+  static void HideIfOutOfScope(const protocol::Target& target, FoundMessage* found);
   // Reads the message at `key`. Leaves `found` as it is if there is none.
   absl::Status ReadAt(const storage::MessageKey& key, FoundMessage* found);
 

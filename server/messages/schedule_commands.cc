@@ -62,10 +62,7 @@ void ScheduleCommands::Schedule(base::Now now, protocol::ScheduleCommand command
 void ScheduleCommands::Commit(Round round) {
   DT_CHECK_GT(round.call->open, 0u);
   core_.writes.Then([this, round = std::move(round)](base::Now now, bool ok) {
-    if (ok) {
-      core_.scheduler.CountAccepted(round.created.size());
-      for (const MessageRef& message : round.created) core_.scheduler.OnPut(message);
-    }
+    if (ok) creator_.OnCommitted(round.created);
     for (const MessageLocks::Name& name : round.locked) locks_->Unlock(now, name, ok);
     Finish(round.call.get(), ok);
   });
@@ -262,7 +259,7 @@ absl::Status ScheduleCommands::Create(base::Now now, NewMessage* message, Accept
   absl::Status status = creator_.Create(now, message, answer, &round->created);
   if (!status.ok() || round->created.size() == created) return status;
   DT_CHECK_EQ(round->created.size(), created + 1);
-  DT_CHECK(round->created.back().key.id == answer->id);
+  DT_CHECK(round->created.back().message.key.id == answer->id);
   if (message->options == nullptr) return status;
   const ScheduleOptions& options = *message->options;
   if (!options.key.empty()) {

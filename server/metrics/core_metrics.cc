@@ -65,6 +65,12 @@ constexpr Field<ShardStats> kShardFields[] = {
      "disk only and do not count.",
      &ShardStats::wheel_timers},
     {kGauge, "duetime_wheel_bytes", "Memory of the timing wheel.", &ShardStats::wheel_bytes},
+    {kGauge, "duetime_recent_messages_bytes",
+     "Memory for the messages that were accepted last, so that their cancels read nothing.",
+     &ShardStats::recent_bytes},
+    {kCounter, "duetime_messages_cancelled_unread_total",
+     "Cancelled messages that were accepted so recently that the cancel did not read them.",
+     &ShardStats::cancelled_unread},
     {kGauge, "duetime_due_backlog",
      "Due messages in memory that wait for a subscriber with credit. More may wait on disk: see "
      "duetime_topics_behind.",

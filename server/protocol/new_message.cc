@@ -9,6 +9,7 @@ NewMessage MakeNewMessage(const storage::MessageRecord& record, uint32_t slot) {
           .deliver_ms = record.header.deliver_ms,
           .accept_ms = record.header.accept_ms,
           .record = storage::EncodeMessageRecord(record),
+          .payload_bytes = static_cast<uint32_t>(record.payload.size()),
           .flags = storage::MessageFlagsOf(record),
           .options = nullptr};
 }

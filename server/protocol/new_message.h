@@ -49,6 +49,7 @@ struct NewMessage {
   uint64_t accept_ms = 0;
   // EncodeMessageRecord's bytes.
   std::string record;
+  uint32_t payload_bytes = 0;
   // storage::MessageFlags of the record.
   uint8_t flags = 0;
   // Null: none.

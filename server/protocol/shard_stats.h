@@ -38,6 +38,8 @@ struct ShardStats {
   uint64_t redelivered = 0;
   uint64_t acked = 0;
   uint64_t nacked = 0;
+  // Cancelled messages whose records were not read.
+  uint64_t cancelled_unread = 0;
   // Failed attempts that another attempt follows.
   uint64_t retried = 0;
   uint64_t extended = 0;
@@ -55,6 +57,7 @@ struct ShardStats {
   // Gauges.
   uint64_t wheel_timers = 0;
   uint64_t wheel_bytes = 0;
+  uint64_t recent_bytes = 0;
   uint64_t due_ready = 0;
   uint64_t in_flight = 0;
   uint64_t delayed = 0;

@@ -43,6 +43,7 @@ void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record
 void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
                           Durability durability) {
   Count(topic, key, -1);
+  recent_.Forget(key.id);
   Record erase;
   erase.type = RecordType::kErase;
   erase.shard = shard_;

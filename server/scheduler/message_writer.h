@@ -23,6 +23,7 @@
 #include "server/scheduler/minute_counts.h"
 #include "server/scheduler/pending_recount.h"
 #include "server/scheduler/pending_writes.h"
+#include "server/scheduler/recent_messages.h"
 #include "storage/locator.h"
 #include "storage/message_store.h"
 #include "storage/types.h"
@@ -36,10 +37,12 @@ namespace duetime::scheduler {
 class MessageWriter {
  public:
   // REQUIRES: `store` and `writes` outlive the writer.
-  MessageWriter(uint16_t shard, storage::MessageStore* store, PendingWrites* writes)
+  MessageWriter(uint16_t shard, storage::MessageStore* store, PendingWrites* writes,
+                size_t recent_max = 0)
       : shard_(shard),
         store_(store),
         writes_(writes),
+        recent_(recent_max),
         recount_(shard, store, writes),
         minutes_(shard, store, writes) {}
 
@@ -92,6 +95,10 @@ class MessageWriter {
   bool waits_to_count() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
+  // Erase forgets the message. Whoever accepts a message adds it after the commit.
+  RecentMessages& recent() { return recent_; }
+  const RecentMessages& recent() const { return recent_; }
+
   // From now on, the next message of the topic calls Use(), and TakeUsed reports the topic once.
   // Null: no longer.
   void Watch(storage::TopicId topic, std::shared_ptr<protocol::TopicUse> use);
@@ -117,6 +124,7 @@ class MessageWriter {
   const uint16_t shard_;
   storage::MessageStore* const store_;
   PendingWrites* const writes_;
+  RecentMessages recent_;
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicUse>> watched_;
   std::vector<storage::TopicId> used_;

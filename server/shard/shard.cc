@@ -59,7 +59,7 @@ class Shard::Impl {
        delivery::TopicNames* names, wheel::SlabMemory* slabs)
       : fire_per_step_(limits.fire_per_step),
         search_period_ms_(limits.scheduler.low_watermark_period_ms),
-        writer_(shard, store, &writes_),
+        writer_(shard, store, &writes_, limits.scheduler.recent_messages_max),
         scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
                    &writer_),
         delivery_({.shard = shard,
@@ -195,6 +195,7 @@ class Shard::Impl {
     stats.claims = counters.claims;
     stats.wheel_timers = scheduler_.timers();
     stats.wheel_bytes = scheduler_.wheel_bytes();
+    stats.recent_bytes = writer_.recent().bytes();
     stats.waiting = messages_.locks.waiting();
     stats.recurrences = occurrences_.size();
     stats.recurrences_stalled = occurrences_.stalled();

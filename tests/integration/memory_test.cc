@@ -28,6 +28,7 @@ struct Limits {
   uint64_t due_max = 20'000;
   uint64_t due_idle_max = 1'000;
   uint64_t loaded_max = 50'000;
+  uint64_t recent_messages_max = 50'000;
   uint64_t streams = 1;
 
   std::vector<std::string> Flags() const {
@@ -42,6 +43,7 @@ struct Limits {
             flag("due-max", due_max),
             flag("due-idle-max", due_idle_max),
             flag("loaded-max", loaded_max),
+            flag("recent-messages-max", recent_messages_max),
             "--wal-bytes-max=" + std::to_string(8 * write_buffer_bytes),
             "--spill-age-ms=2000",
             "--low-watermark-period-ms=100",
@@ -51,8 +53,8 @@ struct Limits {
   // The terms of "Memory" in deploy/RUNBOOK.md, in the same order.
   uint64_t Bytes() const {
     return block_cache_bytes + 4 * write_buffer_bytes + shards * loaded_max * 48 +
-           shards * 2 * due_max * 375 + streams * (20 * 1024 + 2 * 256 * 1024) +
-           shards * 2 * mailbox_bytes_max;
+           shards * recent_messages_max * 40 + shards * 2 * due_max * 375 +
+           streams * (20 * 1024 + 2 * 256 * 1024) + shards * 2 * mailbox_bytes_max;
   }
 };
 

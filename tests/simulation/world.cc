@@ -55,6 +55,7 @@ World::World(const Setup& setup, uint16_t shards_max, Lead lead)
   }
   limits_.scheduler.load_window_ms = 20 + Random(4000);
   limits_.scheduler.loaded_max = 1 + Random(60);
+  limits_.scheduler.recent_messages_max = Random(60);
   if (Chance(50)) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 2 + Random(40);
   limits_.due_idle_max = 1 + Random(10);

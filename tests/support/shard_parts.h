@@ -95,7 +95,7 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
   protocol::Effects effects_;
   protocol::ShardStats stats_;
   scheduler::PendingWrites writes_;
-  scheduler::MessageWriter writer_{0, &store_, &writes_};
+  scheduler::MessageWriter writer_{0, &store_, &writes_, /*recent_max=*/8};
   scheduler::KeyLocks key_locks_;
   std::vector<storage::MessageId> cancelled_occurrences_;
 };

@@ -185,7 +185,7 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
   tombstone.state = end.how;
   tombstone.topic = topic.id;
   tombstone.attempts = end.status->attempts;
-  tombstone.payload_bytes = static_cast<uint32_t>(record.payload.size());
+  tombstone.payload_bytes = end.payload_bytes;
   tombstone.deliver_ms = record.header.deliver_ms;
   tombstone.accept_ms = record.header.accept_ms;
   tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded

@@ -20,8 +20,10 @@ namespace duetime::delivery {
 // The end of a message for all its subscriptions.
 struct MessageEnd {
   storage::MessageKey key;
-  // The decoded record, and the size of the encoded one.
+  // The decoded record. Its payload need not be there.
   const storage::MessageRecord* record = nullptr;
+  uint32_t payload_bytes = 0;
+  // Of the encoded record.
   uint32_t bytes = 0;
   // As MessageStatus returned it. REQUIRES: nothing was committed since.
   const DeliveryStatus* status = nullptr;

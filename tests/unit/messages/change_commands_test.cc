@@ -52,6 +52,34 @@ TEST_F(ChangeCommandsTest, CancelsAndSaysSoOnlyAfterTheCommit) {
   EXPECT_EQ(Cancel(ById({})).outcome, Outcome::kNotFound);
 }
 
+TEST_F(ChangeCommandsTest, ACancelOfAYoungMessageReadsNothing) {
+  storage::Tombstone ends[2];
+  for (const bool young : {false, true}) {
+    const MessageId id = Schedule(Message("payload", 1'000)).id;
+    if (!young) writer_.recent().Forget(id);
+    if (young) store_.FailReads(absl::InternalError("a read"));
+    EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kDone);
+    store_.FailReads(absl::OkStatus());
+    EXPECT_EQ(stats_.cancelled_unread, young ? 1u : 0u);
+    EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kAlreadyCancelled);
+    ends[young] = *(*store_.GetLocator(0, id))->tombstone;
+  }
+  EXPECT_EQ(ends[0], ends[1]);
+}
+
+TEST_F(ChangeCommandsTest, ACancelReadsWhatMayNotBeAsItWasAccepted) {
+  const auto keyed = Keyed();
+  protocol::NewMessage late = Message("late", 0);
+  late.deliver_ms = now_.wall_ms - 1;
+  const MessageId moved = Schedule(Message("moved", 1'000)).id;
+  Reschedule(ById(moved), now_.wall_ms + 9'000);
+  for (const MessageId& id :
+       {Schedule(Message("keyed", 1'000, &keyed)).id, Schedule(std::move(late)).id, moved}) {
+    EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kDone);
+  }
+  EXPECT_EQ(stats_.cancelled_unread, 0u);
+}
+
 TEST_F(ChangeCommandsTest, ASecondCancelWaitsForTheFirst) {
   const MessageId id = Scheduled();
   commands_.change.Cancel(now_, {.position = 0, .target = ById(id)});
@@ -178,6 +206,7 @@ TEST_F(ChangeCommandsTest, AFailedCommitFailsTheCallAndThoseThatWait) {
 
 TEST_F(ChangeCommandsTest, AReadErrorFailsTheCall) {
   const MessageId id = Scheduled();
+  writer_.recent().Forget(id);
   store_.FailReads(absl::DataLossError("disk"));
   EXPECT_EQ(base::GetErrorDetail(Cancel(ById(id)).status)->reason, "STORAGE_FAILED");
   EXPECT_FALSE(core_.reader.status().ok());

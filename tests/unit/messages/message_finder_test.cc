@@ -107,6 +107,7 @@ TEST_F(MessageFinderTest, AReadErrorFailsTheShard) {
 TEST_F(MessageFinderTest, ADamagedMessageIsNotAbsent) {
   const MessageId id = Scheduled();
   const MessageId other = Scheduled();
+  writer_.recent().Forget(id);
   disk_.Damage(0, {.due_ms = id.due_ms(), .id = id});
   const protocol::CancelReply refused = Cancel(ById(id));
   EXPECT_EQ(base::GetErrorDetail(refused.status)->reason, "CHECKSUM_MISMATCH");
@@ -122,6 +123,7 @@ class AllTopics : public protocol::TopicScope {
 // As a damaged block does not, whoever asks.
 TEST_F(MessageFinderTest, ARecordThatCannotBeDecodedDoesNotStopTheShard) {
   const MessageId id = Scheduled();
+  writer_.recent().Forget(id);
   scheduler_.Put(now_, {.key = {.due_ms = id.due_ms(), .id = id}, .topic = kTopic, .bytes = 1},
                  "?");
   Commit();

@@ -54,6 +54,8 @@ struct Numbers {
                               &stats.claims,
                               &stats.wheel_timers,
                               &stats.wheel_bytes,
+                              &stats.recent_bytes,
+                              &stats.cancelled_unread,
                               &stats.due_ready,
                               &stats.in_flight,
                               &stats.delayed,

@@ -371,6 +371,8 @@ const Limit kLimits[] = {
      &LimitsTest::DueMessages},
     {"loaded_max", "messages in the timing wheel of a shard", "duetime_pending_future_loaded", "",
      nullptr, "what does not fit waits on disk, and a cancelled message leaves the wheel in turn"},
+    {"recent_messages_max", "messages whose cancels read nothing", "duetime_recent_messages_bytes",
+     "", nullptr, "a new message takes the place of the oldest"},
     // ---- Requests and connections
     {"reads_max", "waiting lists and forecasts", "", "OVERLOADED", &LimitsTest::Requests},
     {"open_answers_bytes_max", "payloads and pages of open answers", "duetime_open_answers_bytes",
