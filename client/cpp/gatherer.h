@@ -51,6 +51,12 @@ class Gatherer {
   grpc::Status Get(grpc::ClientContext* context, const v1::GetRequest& request,
                    v1::GetResponse* response);
 
+  // The calls that wait for a frame.
+  size_t waiting() const {
+    const base::MutexLock lock(&mutex_);
+    return waiting_.size();
+  }
+
  private:
   class Stream;
   struct PendingCall;
@@ -81,7 +87,7 @@ class Gatherer {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Messages::Stub> stub_;
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   base::CondVar stream_ended_;
   // Calls of threads that wait in Run, in order.
   std::deque<PendingCall*> waiting_ ABSL_GUARDED_BY(mutex_);
