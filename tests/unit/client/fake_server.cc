@@ -35,8 +35,6 @@ void FakeServer::Start() {
   if (streams_max > 0) builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_max);
   // Otherwise gRPC takes megabytes from a client before a function reads them.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // Stop may wait for as long; by default 10 s.
-  builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, 100);
   builder.RegisterService(static_cast<v1::Messages::Service*>(this));
   builder.RegisterService(static_cast<v1::Admin::Service*>(this));
   server_ = builder.BuildAndStart();

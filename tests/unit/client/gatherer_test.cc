@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -331,6 +332,9 @@ TEST_F(GathererTest, AClosedClientEndsItsStream) {
 // A stream whose server reads nothing at first, so that calls wait for their frame.
 class WaitingCallsTest : public GathererTest {
  protected:
+  // Without it, the end of the last object of gRPC waits up to 10 s for a poller of full sockets.
+  static void SetUpTestSuite() { grpc_init(); }
+
   static constexpr size_t kCalls = 60;
   static constexpr size_t kBytes = 60 << 10;
   // More than fit into a frame. gRPC lets a client write one frame or two to a server that reads
