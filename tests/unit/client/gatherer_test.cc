@@ -309,6 +309,16 @@ TEST_F(GathererTest, CallsOfTheirOwn) {
   }
 }
 
+TEST_F(GathererTest, ACallThatConnectsIsACallOfItsOwn) {
+  Play(AnswerAll);
+  ClientOptions options;
+  options.server.target = server_.target();
+  client_ = *Client::Create(options);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(client_->Schedule({.topic = "t"}).ok());
+  EXPECT_EQ(SeparateCalls(), 1u);
+  EXPECT_EQ(streams_, 1);
+}
+
 TEST_F(GathererTest, AClosedClientEndsItsStream) {
   std::promise<void> ended;
   std::promise<void> closed;
@@ -335,11 +345,11 @@ class WaitingCallsTest : public GathererTest {
   // Without it, the end of the last object of gRPC waits up to 10 s for a poller of full sockets.
   static void SetUpTestSuite() { grpc_init(); }
 
-  static constexpr size_t kCalls = 60;
+  static constexpr size_t kCalls = 100;
   static constexpr size_t kBytes = 60 << 10;
-  // More than fit into a frame. gRPC lets a client write one frame or two to a server that reads
-  // nothing, so as many calls wait in the end.
-  static constexpr size_t kWaiting = 20;
+  // gRPC lets a client write one frame or two, of at most 18 of these calls each, to a server that
+  // reads nothing. The other calls wait in the end.
+  static constexpr size_t kWaiting = 60;
 
   // Starts a server that runs `play` for each stream, but for the first one not before Go().
   // Returns when many large calls wait.
