@@ -107,6 +107,8 @@ ExitCode With(const Settings& settings, const Use& use) {
   options.backoff = kWaits;
   options.deadline = settings.deadline;
   options.attempts_max = kTriesMax;
+  // One call gains nothing from a stream.
+  options.separate_calls = true;
   const absl::StatusOr<std::unique_ptr<AnyClient>> connected = AnyClient::Create(options);
   return connected.ok() ? use(connected->get()) : Fail(settings, connected.status());
 }

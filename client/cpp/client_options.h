@@ -21,6 +21,10 @@ struct ClientOptions {
   int attempts_max = 0;
   // The waits between tries. A wait is never shorter than the server requests.
   BackoffOptions backoff;
+  // Makes each Schedule, Cancel, Reschedule and Get a call of its own. By default those of all
+  // threads share a stream, which costs the server about half with many calls at a time. Each call
+  // still has its own deadline, error and repeats.
+  bool separate_calls = false;
 };
 
 }  // namespace duetime::client

@@ -8,6 +8,7 @@
 #include "client/cpp/caller.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/error.h"
+#include "client/cpp/gatherer.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/schedule_result.h"
 #include "duetime/v1/admin.grpc.pb.h"
@@ -36,17 +37,21 @@ class Client::Impl {
   Impl(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,
        const std::shared_ptr<grpc::Channel>& pull_channel)
       : caller_(options, channel),
+        gatherer_(options, channel),
         messages_(v1::Messages::NewStub(channel)),
         admin_(v1::Admin::NewStub(channel)),
         waiting_pulls_(v1::Messages::NewStub(pull_channel)) {}
 
   const Caller& caller() const { return caller_; }
+  // For the calls that share a stream.
+  Gatherer* gatherer() { return &gatherer_; }
   v1::Messages::Stub* messages() { return messages_.get(); }
   v1::Admin::Stub* admin() { return admin_.get(); }
   v1::Messages::Stub* waiting_pulls() { return waiting_pulls_.get(); }
 
  private:
   const Caller caller_;
+  Gatherer gatherer_;
   const std::unique_ptr<v1::Messages::Stub> messages_;
   const std::unique_ptr<v1::Admin::Stub> admin_;
   // Has its own connection, which opens with its first call.
@@ -74,7 +79,7 @@ absl::StatusOr<v1::ScheduleResponse> Client::Schedule(v1::ScheduleRequest reques
     RandomId ids;
     NameRequest(&ids, &request);
   }
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Schedule, request, nullptr,
+  return impl_->caller().Call(impl_->gatherer(), &Gatherer::Schedule, request, nullptr,
                               absl::ZeroDuration(), MayRepeat(repeat));
 }
 
@@ -108,8 +113,7 @@ absl::StatusOr<CancelResult> Client::Cancel(const Target& target, bool stop_rede
   target.FillIn(&request);
   request.set_stop_redelivery(stop_redelivery);
   int tries = 0;
-  auto answer =
-      impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Cancel, request, &tries);
+  auto answer = impl_->caller().Call(impl_->gatherer(), &Gatherer::Cancel, request, &tries);
   if (!answer.ok()) return answer.status();
   return CancelResult{.answer = *std::move(answer), .tried_before = tries > 1};
 }
@@ -150,7 +154,7 @@ absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const Target& target, 
 }
 
 absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const v1::RescheduleRequest& request) {
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Reschedule, request);
+  return impl_->caller().Call(impl_->gatherer(), &Gatherer::Reschedule, request);
 }
 
 absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
@@ -161,7 +165,7 @@ absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
 }
 
 absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request) {
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request);
+  return impl_->caller().Call(impl_->gatherer(), &Gatherer::Get, request);
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {

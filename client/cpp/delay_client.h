@@ -62,7 +62,8 @@ enum class Repeat {
 // and its answer does not mislead. After UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED the outcome is
 // unknown; any other error means that nothing changed.
 //
-// Thread-safe; calls of several threads share the connection.
+// Thread-safe; calls of several threads share the connection. Schedule, Cancel, Reschedule and Get
+// share a stream on it (ClientOptions::separate_calls).
 class Client {
  public:
   // Does not connect; the first call does. Errors as OpenChannel.

@@ -33,6 +33,8 @@ void FakeServer::Start() {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(target(), grpc::InsecureServerCredentials());
   if (streams_max > 0) builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_max);
+  // Otherwise gRPC takes megabytes from a client before a function reads them.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.RegisterService(static_cast<v1::Messages::Service*>(this));
   builder.RegisterService(static_cast<v1::Admin::Service*>(this));
   server_ = builder.BuildAndStart();
@@ -67,6 +69,10 @@ grpc::Status FakeServer::Subscribe(grpc::ServerContext* context, ServerStream* s
 
 grpc::Status FakeServer::ScheduleStream(grpc::ServerContext*, ScheduleServerStream* stream) {
   return on_schedule_stream ? on_schedule_stream(stream) : NotSet();
+}
+
+grpc::Status FakeServer::CallStream(grpc::ServerContext*, CallServerStream* stream) {
+  return on_call_stream ? on_call_stream(stream) : NotSet();
 }
 
 grpc::Status MakeServerError(grpc::StatusCode code, const std::string& reason, int retry_ms) {

@@ -23,6 +23,7 @@ namespace duetime::client {
 using ServerStream = grpc::ServerReaderWriter<v1::SubscribeResponse, v1::SubscribeRequest>;
 using ScheduleServerStream =
     grpc::ServerReaderWriter<v1::ScheduleStreamResponse, v1::ScheduleStreamRequest>;
+using CallServerStream = grpc::ServerReaderWriter<v1::CallStreamResponse, v1::CallStreamRequest>;
 
 // A server in this process, on a Unix socket in its own directory, whose answers the test scripts.
 // A call without a scripted answer is UNIMPLEMENTED. gRPC's threads call the functions. REQUIRES:
@@ -81,6 +82,7 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   // Functions that run for the length of a stream and return its status.
   std::function<grpc::Status(ServerStream*, grpc::ServerContext*)> on_subscribe;
   std::function<grpc::Status(ScheduleServerStream*)> on_schedule_stream;
+  std::function<grpc::Status(CallServerStream*)> on_call_stream;
 
   // The most calls at once on one connection. 0: gRPC's default.
   int streams_max = 0;
@@ -143,6 +145,7 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
 #undef DUETIME_FAKE
   grpc::Status Subscribe(grpc::ServerContext*, ServerStream*) override;
   grpc::Status ScheduleStream(grpc::ServerContext*, ScheduleServerStream*) override;
+  grpc::Status CallStream(grpc::ServerContext*, CallServerStream*) override;
 
   std::string directory_;
   mutable base::Mutex mutex_;
