@@ -297,6 +297,9 @@ func (g *gatherer) onEnd(stream *gatheredStream, err error, callsTaken *int64) {
 		g.waiting = nil
 	case err == io.EOF:
 		err = status.Error(codes.Unavailable, "the server ended the stream of calls before it answered")
+	case stream.served && errorOf(context.Background(), err).Reason == "NOT_LEADER":
+		// Of a call, this reason says that it changed nothing. The stream may have begun the call.
+		err = status.Error(codes.Unavailable, status.Convert(err).Message())
 	}
 	var again []*gatheredCall
 	for number, waiting := range stream.open {

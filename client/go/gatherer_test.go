@@ -162,6 +162,39 @@ func TestTheStreamEnds(t *testing.T) {
 	}
 }
 
+// A call that a stream may have begun is not repeated as one that a member refused, which changed nothing.
+func TestTheStreamEndsBecauseItsMemberLeadsNoMore(t *testing.T) {
+	fake := &fakeServer{callStream: func(stream pb.Messages_CallStreamServer) error {
+		var open []*pb.StreamedCall
+		for len(open) < 2 {
+			frame, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			open = append(open, frame.Calls...)
+		}
+		two := int64(2)
+		if err := stream.Send(&pb.CallStreamResponse{CallsTaken: &two, Answers: []*pb.StreamedAnswer{scheduledAs(open[0])}}); err != nil {
+			return err
+		}
+		return statusOf(&pb.Failure{Code: int32(codes.Unavailable), Message: "member b leads", Reason: "NOT_LEADER"}).Err()
+	}}
+	client := fake.start(t)
+	client.options.AttemptsMax = 1
+	failed := 0
+	for _, err := range scheduleMany(t, client, 2) {
+		if err == nil {
+			continue
+		}
+		if failed++; status.Code(err) != codes.Unavailable || ReasonOf(err) != "" {
+			t.Error(err)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d calls failed", failed)
+	}
+}
+
 func TestACallerThatGivesUp(t *testing.T) {
 	answered, got := make(chan struct{}), make(chan *pb.StreamedCall, 10)
 	fake := &fakeServer{callStream: func(stream pb.Messages_CallStreamServer) error {

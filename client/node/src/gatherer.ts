@@ -222,7 +222,8 @@ export class Gatherer {
     const ownStream = this.stream === stream;
     if (ownStream) this.stream = undefined;
     const { served, callsTaken } = stream;
-    const lost = error === undefined || error.code === 'CANCELLED';
+    // Of a call, NOT_LEADER says that it changed nothing. The stream may have begun the call.
+    const lost = error === undefined || error.code === 'CANCELLED' || (served && error.reason === 'NOT_LEADER');
     let outcome: DuetimeError | typeof SEPARATE = lost
       ? new DuetimeError('UNAVAILABLE', 'the stream of calls ended; the outcome is unknown', {}, { cause: error })
       : error;

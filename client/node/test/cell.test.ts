@@ -6,19 +6,11 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Metadata, Server, ServerCredentials, type ServiceDefinition, type ServiceError, status } from '@grpc/grpc-js';
+import { Server, ServerCredentials, type ServiceDefinition } from '@grpc/grpc-js';
 
 import { type Calls, Client, type ScheduleResponse, Settlement } from '../src';
-import { codecOfName, rpcOf } from '../src/codec';
-
-function notLeader(): Partial<ServiceError> {
-  const reason = codecOfName('google.rpc.ErrorInfo').encode({ reason: 'NOT_LEADER', metadata: {} });
-  const metadata = new Metadata();
-  metadata.set('grpc-status-details-bin', codecOfName('google.rpc.Status').encode({
-    details: [{ type_url: 'type.googleapis.com/google.rpc.ErrorInfo', value: reason }],
-  }));
-  return { code: status.UNAVAILABLE, details: 'standby', metadata };
-}
+import { rpcOf } from '../src/codec';
+import { notLeader } from './not_leader';
 
 // A server. It delivers its name once on each stream of a subscriber.
 class Member {

@@ -9,6 +9,7 @@ import { Server, ServerCredentials, type ServerDuplexStream, status } from '@grp
 
 import { Client, type CallStreamRequest, type ClientOptions, type StreamedCall } from '../src';
 import { rpcOf } from '../src/codec';
+import { notLeader } from './not_leader';
 
 type Frames = ServerDuplexStream<CallStreamRequest, object>;
 
@@ -123,6 +124,17 @@ test('after the end of a stream only the calls that it did not take are made aga
   const results = await Promise.allSettled(['a', 'b', 'c'].map((topic) => client.schedule({ topic, delay: 0 })));
   assert.deepEqual(results.map((result) => (result.status === 'fulfilled' ? result.value.message!.topic : result.reason.code)), ['a', 'UNAVAILABLE', 'c']);
   assert.deepEqual(frames.map((calls) => calls.length), [3, 1]);
+}));
+
+// Of a call, NOT_LEADER would say that it changed nothing.
+test('a stream that ends because its member leads no more may have begun its calls', limits, () => withClient(async (client) => {
+  onFrame = (stream, calls) => {
+    stream.write({ answers: [answerOf(calls[0]!)], callsTaken: 2n });
+    stream.emit('error', notLeader());
+  };
+  const results = await Promise.allSettled(['a', 'b'].map((topic) => client.schedule({ topic, delay: 0 })));
+  assert.deepEqual(results.map((result) => (result.status === 'fulfilled' ? result.status : [result.reason.code, result.reason.reason])),
+    ['fulfilled', ['UNAVAILABLE', '']]);
 }));
 
 for (const [how, end] of [

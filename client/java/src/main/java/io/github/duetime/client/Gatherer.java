@@ -150,7 +150,9 @@ final class Gatherer {
 
   /** Decides what becomes of the calls of a stream that has ended. */
   private void settle(Stream over) {
-    DuetimeException error = over.error;
+    // Of a call, this reason says that it changed nothing. The stream may have begun the call.
+    boolean begun = over.answered && over.error.reason().equals("NOT_LEADER");
+    DuetimeException error = begun ? DuetimeException.of(Status.Code.UNAVAILABLE, over.error.getMessage()) : over.error;
     boolean refused = error.code() == Status.Code.UNIMPLEMENTED || error.reason().equals("STREAM_LIMIT")
         || error.reason().equals("BATCH_TOO_LARGE");
     if (refused) refusedUntil = System.nanoTime() + REFUSED_NANOS;

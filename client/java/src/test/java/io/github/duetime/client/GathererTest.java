@@ -436,6 +436,19 @@ class GathererTest {
   }
 
   @Test
+  void aStreamThatEndsBecauseItsMemberLeadsNoMoreMayHaveBegunItsCalls() throws Exception {
+    CompletableFuture<RescheduleResponse> first = client.rescheduleAsync(Target.id("a"), When.after(Duration.ZERO), "etag");
+    FakeStream stream = nextStream();
+    stream.answer(StreamedAnswer.newBuilder().setNumber(stream.take().getNumber()).setReschedule(RescheduleResponse.getDefaultInstance()));
+    first.get(10, TimeUnit.SECONDS);
+    CompletableFuture<RescheduleResponse> second = client.rescheduleAsync(Target.id("b"), When.after(Duration.ZERO), "etag");
+    stream.take();
+    stream.end(error(Status.Code.UNAVAILABLE, "NOT_LEADER"), 2);
+    assertEquals(Status.Code.UNAVAILABLE, errorOf(second).code());
+    assertEquals("", errorOf(second).reason());
+  }
+
+  @Test
   void aServerThatRefusesTheStreamGetsCallsOneByOne() throws Exception {
     List<StatusRuntimeException> refusals =
         List.of(Status.UNIMPLEMENTED.asRuntimeException(), error(Status.Code.RESOURCE_EXHAUSTED, "STREAM_LIMIT"));
