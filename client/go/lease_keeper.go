@@ -4,7 +4,6 @@ package duetime
 
 import (
 	"container/list"
-	"context"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -39,8 +38,8 @@ type lease struct {
 	lost bool
 	// How many extensions are requested and not answered.
 	asked int32
-	// Ends the context of the handler. nil until a handler gets the delivery.
-	cancel context.CancelFunc
+	// The handler's call that has the delivery. nil before the call begins, and after it has ended.
+	call *handlerCall
 }
 
 // age returns how long ago the delivery came.
@@ -337,8 +336,8 @@ func (k *leaseKeeper) onRefused(token string) (known, lost bool) {
 	}
 	lost = !l.lost
 	l.lost = true
-	if l.cancel != nil {
-		l.cancel()
+	if lost && l.call != nil {
+		l.call.onLost()
 	}
 	return true, lost
 }
