@@ -27,9 +27,9 @@ type lease struct {
 	stream uint64
 	// When the last extension was sent, after the delivery came; 0 if none. The lease lasts from then on.
 	renewed time.Duration
-	// The delivery has a handler, which it got when `begun` had passed after the delivery came.
-	running bool
+	// How long after the delivery came a handler got it; only if it is running.
 	begun   time.Duration
+	running bool
 	// The begin of the handler is reported.
 	reported bool
 	// The server has confirmed that the handler begins.

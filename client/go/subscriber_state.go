@@ -279,7 +279,9 @@ func (s *subscriberState) skip(l *lease, giveBack bool) {
 	if !giveBack || l.lost || !s.streamOpen || l.stream != s.stream {
 		return
 	}
-	s.outgoing.Settlements = append(s.outgoing.Settlements, Release().of(token))
+	release := &pb.Settlement{}
+	Release().fill(release, token)
+	s.outgoing.Settlements = append(s.outgoing.Settlements, release)
 	s.skipped[token] = struct{}{}
 	s.wakeWriter()
 }
@@ -393,16 +395,19 @@ func (s *subscriberState) settle(call *handlerCall, each []Settlement, all Settl
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	call.cancel()
+	messages := make([]pb.Settlement, len(call.leases))
 	for i, l := range call.leases {
 		if len(each) > 0 {
 			all = each[i]
 		}
-		s.settleOne(l, all)
+		s.settleOne(l, all, &messages[i])
 	}
+	s.wakeWriter()
 	s.leave(call)
 }
 
-func (s *subscriberState) settleOne(l *lease, settlement Settlement) {
+// settleOne settles a lease with a message to fill.
+func (s *subscriberState) settleOne(l *lease, settlement Settlement, message *pb.Settlement) {
 	l.call = nil
 	s.counts.Delivered++
 	onStream := s.streamOpen && l.stream == s.stream
@@ -410,7 +415,6 @@ func (s *subscriberState) settleOne(l *lease, settlement Settlement) {
 		// Otherwise the server would take the message for one that has perhaps ended its process.
 		s.outgoing.Begun = append(s.outgoing.Begun, l.delivery.LeaseToken)
 		s.leases.onReport(l)
-		s.wakeWriter()
 	}
 	token := s.leases.release(l)
 	switch {
@@ -422,9 +426,9 @@ func (s *subscriberState) settleOne(l *lease, settlement Settlement) {
 		if settlement.kind != kindAck {
 			s.notAcks[token] = settlement.kind
 		}
-		s.outgoing.Settlements = append(s.outgoing.Settlements, settlement.of(token))
+		settlement.fill(message, token)
+		s.outgoing.Settlements = append(s.outgoing.Settlements, message)
 		s.unconfirmed++
-		s.wakeWriter()
 	}
 }
 
