@@ -9,8 +9,10 @@ import "context"
 //
 // A batch is what has arrived when the handler is free. No delivery waits for others, so a batch may have one. ctx is done
 // when the leases of all its deliveries are known to have ended; the settlement of a delivery whose lease has ended has no
-// effect. A handler that panics nacks all. If a batch ends this program, its messages come again one by one, so that only
-// the message that ends it again becomes a dead letter. In all else a BatchHandler is like a Handler.
+// effect. A handler that panics nacks all. In all else a BatchHandler is like a Handler.
+//
+// If a batch ends this program, its messages come again one by one, so that the message that ends it again becomes a dead
+// letter alone. The first end counts as a failed attempt of each message if the call lasted longer than about 100 ms.
 type BatchHandler func(ctx context.Context, deliveries []*Delivery) []Settlement
 
 // SubscribeBatch is Subscribe with a handler of several deliveries at once. SubscriberOptions.Handlers counts its calls.
