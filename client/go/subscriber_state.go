@@ -199,6 +199,9 @@ func (s *subscriberState) onFrame(response *pb.SubscribeResponse) {
 		return
 	}
 	frame := s.leases.add(response.Deliveries, s.stream, s.lastFrame)
+	if len(s.queue) == 0 {
+		s.queue = make([]*lease, 0, len(frame.leases))
+	}
 	for i := range frame.leases {
 		if s.stopping || !s.streamOpen {
 			s.skip(&frame.leases[i], s.stopping)
@@ -396,6 +399,9 @@ func (s *subscriberState) settle(call *handlerCall, each []Settlement, all Settl
 	defer s.mutex.Unlock()
 	call.cancel()
 	messages := make([]pb.Settlement, len(call.leases))
+	if len(s.outgoing.Settlements) == 0 {
+		s.outgoing.Settlements = make([]*pb.Settlement, 0, len(messages))
+	}
 	for i, l := range call.leases {
 		if len(each) > 0 {
 			all = each[i]
