@@ -25,9 +25,11 @@ func BenchmarkSubscriberState(b *testing.B) {
 	}{{1, single.run}, {500, batch.run}} {
 		b.Run(fmt.Sprint(c.most), func(b *testing.B) {
 			b.ReportAllocs()
-			frame := &pb.SubscribeResponse{}
+			frame, confirmation := &pb.SubscribeResponse{}, &pb.SubscribeResponse{}
 			for i := 0; i < 500; i++ {
-				frame.Deliveries = append(frame.Deliveries, &pb.Delivery{LeaseToken: fmt.Sprintf("token%08d", i)})
+				token := fmt.Sprintf("token%08d", i)
+				frame.Deliveries = append(frame.Deliveries, &pb.Delivery{LeaseToken: token})
+				confirmation.Settled = append(confirmation.Settled, token)
 			}
 			s := newSubscriberState(time.Hour)
 			s.beginStream(context.Background())
@@ -42,12 +44,10 @@ func BenchmarkSubscriberState(b *testing.B) {
 					s.takeWork(call)
 					subscriber.call(call)
 				}
-				request, _, _ := s.tryWrite(time.Now())
-				confirmed := make([]string, len(request.Settlements))
-				for i, settlement := range request.Settlements {
-					confirmed[i] = settlement.LeaseToken
+				if request, _, _ := s.tryWrite(time.Now()); len(request.Settlements) != 500 {
+					b.Fatal(request)
 				}
-				s.onFrame(&pb.SubscribeResponse{Settled: confirmed})
+				s.onFrame(confirmation)
 			}
 			if got := s.getCounts().Acked; got < int64(b.N) {
 				b.Fatal(got)
