@@ -4,7 +4,6 @@ package duetime
 
 import (
 	"container/list"
-	"context"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,9 +27,9 @@ type lease struct {
 	stream uint64
 	// When the last extension was sent, after the delivery came; 0 if none. The lease lasts from then on.
 	renewed time.Duration
-	// The delivery has a handler, which it got when `begun` had passed after the delivery came.
-	running bool
+	// How long after the delivery came a handler got it; only if it is running.
 	begun   time.Duration
+	running bool
 	// The begin of the handler is reported.
 	reported bool
 	// The server has confirmed that the handler begins.
@@ -39,8 +38,8 @@ type lease struct {
 	lost bool
 	// How many extensions are requested and not answered.
 	asked int32
-	// Ends the context of the handler. nil until a handler gets the delivery.
-	cancel context.CancelFunc
+	// The handler's call that has the delivery. nil before the call begins, and after it has ended.
+	call *handlerCall
 }
 
 // age returns how long ago the delivery came.
@@ -337,8 +336,8 @@ func (k *leaseKeeper) onRefused(token string) (known, lost bool) {
 	}
 	lost = !l.lost
 	l.lost = true
-	if l.cancel != nil {
-		l.cancel()
+	if lost && l.call != nil {
+		l.call.onLost()
 	}
 	return true, lost
 }

@@ -64,9 +64,9 @@ func FromError(err error) Settlement {
 	return Nack(err.Error())
 }
 
-// of returns the settlement of this lease, for the server. Not for Leave.
-func (s Settlement) of(token string) *pb.Settlement {
-	settlement := &pb.Settlement{LeaseToken: token}
+// fill makes `settlement` that of this lease, for the server. Not for Leave.
+func (s Settlement) fill(settlement *pb.Settlement, token string) {
+	settlement.LeaseToken = token
 	var delay *durationpb.Duration
 	if s.delay != nil {
 		delay = durationpb.New(*s.delay)
@@ -79,7 +79,6 @@ func (s Settlement) of(token string) *pb.Settlement {
 	case kindRelease:
 		settlement.Action = &pb.Settlement_Release{Release: &pb.ReleaseLease{Delay: delay}}
 	}
-	return settlement
 }
 
 // reasonBytesMax is the longest reason that the server accepts. It ends the stream if it gets a longer one.

@@ -50,8 +50,11 @@ type SubscriberOptions struct {
 	// delivery that waits for a handler for this long is given back, which is no failed attempt. 0: 1 h. Negative: the
 	// subscriber extends no lease, and gives a waiting delivery back when two thirds of its lease have passed.
 	ExtendMax time.Duration
-	// Handlers is how many handlers may run at once. 0: 1. One handler gets deliveries in the order of the stream.
+	// Handlers is how many calls of the handler may run at once. 0: 1. One handler gets deliveries in the order of the
+	// stream.
 	Handlers int
+	// BatchMax is the most deliveries in one call of a BatchHandler. 0: 100. The credit bounds a batch as well.
+	BatchMax int
 	// Backoff sets the waits before the subscriber connects again.
 	Backoff Backoff
 	// SilenceMax: a stream ends if the server is silent for this long; the server sends a heartbeat every 15 s by
@@ -103,7 +106,8 @@ type Counts struct {
 type Subscriber struct {
 	options  SubscriberOptions
 	client   Options
-	handler  Handler
+	run      runner
+	batchMax int
 	messages pb.MessagesClient
 	state    *subscriberState
 	log      connectionLog
@@ -123,6 +127,10 @@ type Subscriber struct {
 // If ctx is done, the subscriber ends at once, without waiting for handlers and confirmations; use Stop to end it
 // gracefully. ctx is the parent of the contexts of handlers.
 func (c *Client) Subscribe(ctx context.Context, options SubscriberOptions, handler Handler) (*Subscriber, error) {
+	return c.subscribe(ctx, options, 1, handler.run)
+}
+
+func (c *Client) subscribe(ctx context.Context, options SubscriberOptions, batchMax int, run runner) (*Subscriber, error) {
 	if options.ExtendMax == 0 {
 		options.ExtendMax = time.Hour
 	}
@@ -140,7 +148,8 @@ func (c *Client) Subscribe(ctx context.Context, options SubscriberOptions, handl
 	s := &Subscriber{
 		options:  options,
 		client:   c.options,
-		handler:  handler,
+		run:      run,
+		batchMax: batchMax,
 		messages: pb.NewMessagesClient(conn),
 		state:    newSubscriberState(options.ExtendMax),
 		done:     make(chan struct{}),
@@ -149,7 +158,7 @@ func (c *Client) Subscribe(ctx context.Context, options SubscriberOptions, handl
 	for i := 0; i < options.Handlers; i++ {
 		go s.handle()
 	}
-	go s.run(conn)
+	go s.keepConnected(conn)
 	return s, nil
 }
 
@@ -196,8 +205,8 @@ func (s *Subscriber) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// run keeps a stream open.
-func (s *Subscriber) run(conn *grpc.ClientConn) {
+// keepConnected keeps a stream open.
+func (s *Subscriber) keepConnected(conn *grpc.ClientConn) {
 	defer close(s.done)
 	defer conn.Close()
 	defer s.cancel()
@@ -357,19 +366,17 @@ func (s *Subscriber) handle() {
 			go s.handle()
 		}
 	}()
-	for {
-		work, ctx := s.state.takeWork()
-		if work == nil {
-			over = true
-			return
-		}
-		s.call(ctx, work)
+	call := &handlerCall{max: s.batchMax}
+	for s.state.takeWork(call) {
+		s.call(call)
 	}
+	over = true
 }
 
-// call runs one handler, and settles its delivery. A panic nacks.
-func (s *Subscriber) call(ctx context.Context, work *lease) {
-	var settlement Settlement
+// call runs one handler, and settles its deliveries. A panic nacks them.
+func (s *Subscriber) call(call *handlerCall) {
+	var each []Settlement
+	var all Settlement
 	returned := false
 	defer func() {
 		if !returned {
@@ -377,13 +384,18 @@ func (s *Subscriber) call(ctx context.Context, work *lease) {
 			if value == nil {
 				value = "the handler panicked with nil, or called runtime.Goexit"
 			}
-			settlement = Nack(fmt.Sprint(value))
+			each, all = nil, Nack(fmt.Sprint(value))
 			s.onPanic(value, debug.Stack())
 		}
-		s.state.settle(work, settlement)
+		s.state.settle(call, each, all)
 	}()
-	settlement = s.handler(ctx, work.delivery)
+	each, all = s.run(call)
 	returned = true
+	if len(each) > 0 && len(each) != len(call.leases) {
+		wrong := fmt.Sprintf("%d settlements for %d deliveries", len(each), len(call.leases))
+		s.client.logf("a handler of the topic %q returned %s, which are nacked", s.options.Topic, wrong)
+		each, all = nil, Nack("the handler returned "+wrong)
+	}
 }
 
 func (s *Subscriber) onPanic(value any, stack []byte) {

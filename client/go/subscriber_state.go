@@ -199,6 +199,9 @@ func (s *subscriberState) onFrame(response *pb.SubscribeResponse) {
 		return
 	}
 	frame := s.leases.add(response.Deliveries, s.stream, s.lastFrame)
+	if len(s.queue) == 0 {
+		s.queue = make([]*lease, 0, len(frame.leases))
+	}
 	for i := range frame.leases {
 		if s.stopping || !s.streamOpen {
 			s.skip(&frame.leases[i], s.stopping)
@@ -279,7 +282,9 @@ func (s *subscriberState) skip(l *lease, giveBack bool) {
 	if !giveBack || l.lost || !s.streamOpen || l.stream != s.stream {
 		return
 	}
-	s.outgoing.Settlements = append(s.outgoing.Settlements, Release().of(token))
+	release := &pb.Settlement{}
+	Release().fill(release, token)
+	s.outgoing.Settlements = append(s.outgoing.Settlements, release)
 	s.skipped[token] = struct{}{}
 	s.wakeWriter()
 }
@@ -293,9 +298,9 @@ func (s *subscriberState) clearQueue() {
 
 // ---- Handlers
 
-// takeWork waits for a delivery, and for the server's confirmation if the delivery needs one. It returns nil after a stop
-// request. The context ends with the lease, as far as the subscriber knows.
-func (s *subscriberState) takeWork() (*lease, context.Context) {
+// takeWork fills the call with deliveries, at most call.max. It waits for the first delivery, and for the server's
+// confirmation if that delivery needs one. It returns false after a stop request.
+func (s *subscriberState) takeWork(call *handlerCall) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for {
@@ -303,39 +308,49 @@ func (s *subscriberState) takeWork() (*lease, context.Context) {
 			s.workReady.Wait()
 		}
 		if s.stopping {
-			return nil, nil
+			return false
 		}
-		l := s.begin(time.Now())
-		if l == nil {
+		if !s.begin(call, time.Now()) {
 			continue
 		}
-		for s.mustWait(l) {
+		for s.mustWait(call.leases[0]) {
 			s.wait(context.Background(), forever)
 		}
-		if ctx := s.enter(l); ctx != nil {
-			return l, ctx
+		if s.enter(call) {
+			return true
 		}
 	}
 }
 
-// begin gives the first queued delivery to a handler's goroutine. It returns nil, and drops the delivery, if the lease is
-// known to have ended.
-func (s *subscriberState) begin(now time.Time) *lease {
-	l := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	if l.lost || s.leases.ended(l, now) {
-		if !l.lost {
-			s.counts.LeasesLost++
+// begin gives the first queued deliveries to a call. It drops deliveries whose leases are known to have ended, and returns
+// false if the call gets none. A delivery whose begin the server must confirm gets a call of its own.
+func (s *subscriberState) begin(call *handlerCall, now time.Time) bool {
+	alone := false
+	for len(s.queue) > 0 && len(call.leases) < call.max && !alone {
+		l := s.queue[0]
+		if alone = l.delivery.ConfirmBegun; alone && len(call.leases) > 0 {
+			break
 		}
-		s.skip(l, false)
-		return nil
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		if l.lost || s.leases.ended(l, now) {
+			if !l.lost {
+				s.counts.LeasesLost++
+			}
+			s.skip(l, false)
+			alone = false
+			continue
+		}
+		if s.leases.begin(l, now) {
+			s.wakeWriter()
+		}
+		call.leases = append(call.leases, l)
+	}
+	if len(call.leases) == 0 {
+		return false
 	}
 	s.busy++
-	if s.leases.begin(l, now) {
-		s.wakeWriter()
-	}
-	return l
+	return true
 }
 
 // current returns true if the handler may begin, as far as the subscriber knows.
@@ -348,23 +363,27 @@ func (s *subscriberState) mustWait(l *lease) bool {
 	return l.delivery.ConfirmBegun && !l.confirmed && s.current(l)
 }
 
-// enter returns the context of the handler, which begins now. It returns nil if the delivery is dropped instead.
-func (s *subscriberState) enter(l *lease) context.Context {
-	if !s.current(l) {
-		s.skip(l, s.stopping)
-		s.leave()
-		return nil
+// enter makes the context of the call, which begins now. It returns false if the delivery is dropped instead, which only a
+// delivery that waited for a confirmation can be.
+func (s *subscriberState) enter(call *handlerCall) bool {
+	if first := call.leases[0]; !s.current(first) {
+		s.skip(first, s.stopping)
+		s.leave(call)
+		return false
+	} else if first.confirmed {
+		first.begun = first.age(time.Now())
 	}
-	if l.confirmed {
-		l.begun = l.age(time.Now())
+	for _, l := range call.leases {
+		l.call = call
 	}
-	var ctx context.Context
-	ctx, l.cancel = context.WithCancel(s.streamCtx)
-	return ctx
+	call.live = len(call.leases)
+	call.ctx, call.cancel = context.WithCancel(s.streamCtx)
+	return true
 }
 
-// leave: a handler's goroutine is free.
-func (s *subscriberState) leave() {
+// leave: the call is over, and a handler's goroutine is free.
+func (s *subscriberState) leave(call *handlerCall) {
+	call.clear()
 	s.busy--
 	if s.draining {
 		s.wakeWriter()
@@ -374,18 +393,34 @@ func (s *subscriberState) leave() {
 	}
 }
 
-// settle: the handler returned.
-func (s *subscriberState) settle(l *lease, settlement Settlement) {
+// settle: the handler returned. each has the settlement of each delivery; if each is empty, all is that of every delivery.
+func (s *subscriberState) settle(call *handlerCall, each []Settlement, all Settlement) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	l.cancel()
+	call.cancel()
+	messages := make([]pb.Settlement, len(call.leases))
+	if len(s.outgoing.Settlements) == 0 {
+		s.outgoing.Settlements = make([]*pb.Settlement, 0, len(messages))
+	}
+	for i, l := range call.leases {
+		if len(each) > 0 {
+			all = each[i]
+		}
+		s.settleOne(l, all, &messages[i])
+	}
+	s.wakeWriter()
+	s.leave(call)
+}
+
+// settleOne settles a lease with a message to fill.
+func (s *subscriberState) settleOne(l *lease, settlement Settlement, message *pb.Settlement) {
+	l.call = nil
 	s.counts.Delivered++
 	onStream := s.streamOpen && l.stream == s.stream
 	if settlement.kind == kindLeave && onStream && !l.reported && !s.leases.noReports {
 		// Otherwise the server would take the message for one that has perhaps ended its process.
 		s.outgoing.Begun = append(s.outgoing.Begun, l.delivery.LeaseToken)
 		s.leases.onReport(l)
-		s.wakeWriter()
 	}
 	token := s.leases.release(l)
 	switch {
@@ -397,11 +432,10 @@ func (s *subscriberState) settle(l *lease, settlement Settlement) {
 		if settlement.kind != kindAck {
 			s.notAcks[token] = settlement.kind
 		}
-		s.outgoing.Settlements = append(s.outgoing.Settlements, settlement.of(token))
+		settlement.fill(message, token)
+		s.outgoing.Settlements = append(s.outgoing.Settlements, message)
 		s.unconfirmed++
-		s.wakeWriter()
 	}
-	s.leave()
 }
 
 // ---- The writer

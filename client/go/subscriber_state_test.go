@@ -31,6 +31,13 @@ func openState(count int) *subscriberState {
 	return s
 }
 
+// take returns the call of a handler that gets the first delivery.
+func take(s *subscriberState) *handlerCall {
+	call := &handlerCall{max: 1}
+	s.takeWork(call)
+	return call
+}
+
 // tokens returns the lease tokens of the settlements of a request.
 func tokens(request *pb.SubscribeRequest) (all []string) {
 	for _, settlement := range request.GetSettlements() {
@@ -55,12 +62,12 @@ func TestNoRequestHasMoreSettlementsThanTheCredit(t *testing.T) {
 	kinds := []Settlement{Ack(), Nack("n"), DeadLetter("d"), Release(), Leave()}
 	var settled []string
 	for i := 0; i < 10; i++ {
-		work, _ := s.takeWork()
+		work := take(s)
 		settlement := kinds[i%len(kinds)]
 		if settlement != Leave() {
-			settled = append(settled, work.delivery.LeaseToken)
+			settled = append(settled, work.leases[0].delivery.LeaseToken)
 		}
-		s.settle(work, settlement)
+		s.settle(work, nil, settlement)
 	}
 	// The other 3 leases are due to be extended.
 	now := time.Now().Add(10 * time.Second)
@@ -93,13 +100,13 @@ func TestNoRequestHasMoreSettlementsThanTheCredit(t *testing.T) {
 
 func TestStopReleasesDeliveriesWithoutHandler(t *testing.T) {
 	s := openState(3)
-	work, _ := s.takeWork()
+	work := take(s)
 	s.requestStop()
 	request, _, _ := s.tryWrite(time.Now())
 	if !request.NoMoreDeliveries || releases(request) != 2 {
 		t.Fatalf("%v", request)
 	}
-	s.settle(work, Ack())
+	s.settle(work, nil, Ack())
 	request, _, _ = s.tryWrite(time.Now())
 	s.onFrame(&pb.SubscribeResponse{Settled: append(tokens(request), "token1", "token2")})
 	if !s.waitHandled(context.Background()) || !s.waitConfirmed(context.Background()) {
@@ -113,11 +120,11 @@ func TestStopReleasesDeliveriesWithoutHandler(t *testing.T) {
 func TestDrainEndsTheStreamAfterTheLastConfirmation(t *testing.T) {
 	s := openState(1)
 	s.onFrame(&pb.SubscribeResponse{Drain: &pb.DrainNotice{}})
-	work, _ := s.takeWork()
+	work := take(s)
 	if _, halfClose, _ := s.tryWrite(time.Now()); halfClose {
 		t.Fatal("half-closed while a handler runs")
 	}
-	s.settle(work, Ack())
+	s.settle(work, nil, Ack())
 	s.tryWrite(time.Now())
 	if _, halfClose, _ := s.tryWrite(time.Now()); halfClose {
 		t.Fatal("half-closed before the confirmation")
@@ -147,8 +154,8 @@ func TestNothingIsHandledWhoseLeaseIsLost(t *testing.T) {
 	} {
 		s := openState(1)
 		c.lose(s)
-		if l := s.begin(time.Now().Add(c.wait)); (l == nil) != c.lost {
-			t.Errorf("%s: a handler gets %v", c.name, l)
+		if s.begin(&handlerCall{max: 1}, time.Now().Add(c.wait)) == c.lost {
+			t.Errorf("%s: a handler gets it: %v", c.name, !c.lost)
 		}
 		want := Counts{Streams: 1}
 		if c.lost {
@@ -163,7 +170,7 @@ func TestNothingIsHandledWhoseLeaseIsLost(t *testing.T) {
 func TestDeliveriesThatWaitTooLongAreGivenBack(t *testing.T) {
 	s := openState(3)
 	s.leases.keepMax = 15 * time.Second
-	s.begin(time.Now())
+	s.begin(&handlerCall{max: 1}, time.Now())
 	now := time.Now().Add(10 * time.Second)
 	s.tryWrite(now)
 	request, _, _ := s.tryWrite(now)
@@ -179,7 +186,7 @@ func TestDeliveriesThatWaitTooLongAreGivenBack(t *testing.T) {
 // The server handles the report before the extension and the settlement.
 func TestARefusedReportIsALostLease(t *testing.T) {
 	s := openState(1)
-	work, ctx := s.takeWork()
+	work := take(s)
 	request, _, _ := s.tryWrite(time.Now().Add(10 * time.Second))
 	if len(request.Begun) != 1 || len(request.Settlements) != 1 ||
 		request.Settlements[0].GetExtend().GetDuration().AsDuration() != 30*time.Second {
@@ -187,11 +194,11 @@ func TestARefusedReportIsALostLease(t *testing.T) {
 	}
 	refused := &pb.SubscribeResponse{Refused: []*pb.SettleRefusal{{LeaseToken: "token0"}}}
 	s.onFrame(refused)
-	if ctx.Err() == nil {
+	if work.ctx.Err() == nil {
 		t.Fatal("the handler is not told")
 	}
 	s.onFrame(refused)
-	s.settle(work, Ack())
+	s.settle(work, nil, Ack())
 	s.tryWrite(time.Now())
 	s.onFrame(refused)
 	if c := s.getCounts(); c.LeasesLost != 1 || c.Refused != 1 || s.unconfirmed != 0 {
@@ -202,8 +209,8 @@ func TestARefusedReportIsALostLease(t *testing.T) {
 // A message that was not reported before its lease ends may have ended its process, for all that the server knows.
 func TestADeliveryThatAHandlerLeavesIsReported(t *testing.T) {
 	s := openState(1)
-	work, _ := s.takeWork()
-	s.settle(work, Leave())
+	work := take(s)
+	s.settle(work, nil, Leave())
 	for _, reports := range []int{1, 0} {
 		if request, _, _ := s.tryWrite(time.Now().Add(time.Second)); len(request.GetBegun()) != reports {
 			t.Fatalf("%v", request)
@@ -220,9 +227,9 @@ func TestReportsThatAnOlderServerDoesNotAnswerAreForgotten(t *testing.T) {
 	s := openState(2)
 	for _, answer := range []*pb.SubscribeResponse{
 		{Settled: []string{"token0"}}, {Refused: []*pb.SettleRefusal{{LeaseToken: "token1"}}}} {
-		work, _ := s.takeWork()
+		work := take(s)
 		request, _, _ := s.tryWrite(time.Now().Add(time.Second))
-		s.settle(work, Ack())
+		s.settle(work, nil, Ack())
 		s.tryWrite(time.Now())
 		s.onFrame(answer)
 		if len(s.leases.reported) != 0 || s.unconfirmed != 0 {
@@ -255,7 +262,9 @@ func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
 		list[0].ConfirmBegun = true
 		s := openState(0)
 		s.onFrame(&pb.SubscribeResponse{Deliveries: list})
-		l := s.begin(time.Now())
+		call := &handlerCall{max: 1}
+		s.begin(call, time.Now())
+		l := call.leases[0]
 		request, _, _ := s.tryWrite(time.Now())
 		if len(request.GetBegun()) != 1 || !s.mustWait(l) {
 			t.Fatalf("%s: the request is %v", c.name, request)
@@ -264,8 +273,8 @@ func TestAHandlerWaitsForTheConfirmationOfItsBegin(t *testing.T) {
 		if s.mustWait(l) {
 			t.Fatalf("%s: waits on", c.name)
 		}
-		if ctx := s.enter(l); (ctx != nil) != c.begins {
-			t.Fatalf("%s: begins: %v", c.name, ctx != nil)
+		if s.enter(call) != c.begins {
+			t.Fatalf("%s: begins: %v", c.name, !c.begins)
 		}
 		if c.begins != (s.busy == 1) {
 			t.Fatalf("%s: %d handlers are busy", c.name, s.busy)

@@ -64,7 +64,8 @@ func TestTheActionsOfSettlements(t *testing.T) {
 		{ReleaseAfter(time.Second), &pb.Settlement{Action: &pb.Settlement_Release{Release: &pb.ReleaseLease{Delay: second}}}},
 	} {
 		c.want.LeaseToken = "token"
-		if got := c.settlement.of("token"); !proto.Equal(got, c.want) {
+		got := &pb.Settlement{}
+		if c.settlement.fill(got, "token"); !proto.Equal(got, c.want) {
 			t.Errorf("%v, not %v", got, c.want)
 		}
 	}

@@ -196,8 +196,8 @@ def _(world: World) -> None:
     match(counts_of(world, topic), {"acked": 12, "dead_lettered": 0})
 
 
-@case("subscriber.a_message_that_ends_the_process_takes_no_neighbour")
-def _(world: World) -> None:
+def end_the_process_with_one_message(world: World, **options) -> None:
+    """One of 400 messages ends each process that gets it. It becomes a dead letter, and the others are acked."""
     client, topic = world.client, world.new_name()
     client.create_subscription(subscription={"topic": topic, "settings": {
         "retry": {"max_attempts": 3, "min_backoff": "0s"}}})
@@ -210,9 +210,12 @@ def _(world: World) -> None:
         check(ends < 10, "the message is no dead letter after 10 ends of the process")
         process = world.client_of_a_new_driver()
         # Perhaps the process ends before it answers.
-        process.driver.begin("subscriber_start", client=process.name, subscriber="w", topic=topic, mode="ack", exit_on="0")
+        process.driver.begin("subscriber_start", client=process.name, subscriber="w", topic=topic, mode="ack", exit_on="0",
+                             **options)
         until(lambda: process.driver.exit_status() is not None or not pending(),
               lambda: f"{pending()} messages are pending, and no process has ended")
+        late = now() + 1_000  # The server may notice the end of a process before this one does.
+        until(lambda: process.driver.exit_status() is not None or now() > late, lambda: "")
         if process.driver.exit_status() is not None:
             check(process.driver.exit_status() == 3, f"the driver ended: {process.driver.log()}")
             ends += 1
@@ -221,6 +224,11 @@ def _(world: World) -> None:
         "reason": "REASON_MAX_ATTEMPTS"}}]})
     # The first process ends before it has reported the handler's begin, so the first end does not count.
     check(3 <= ends <= 4, f"{ends} ends of the process with max_attempts 3")
+
+
+@case("subscriber.a_message_that_ends_the_process_takes_no_neighbour")
+def _(world: World) -> None:
+    end_the_process_with_one_message(world)
 
 
 # ---- Handlers and credit
@@ -273,6 +281,161 @@ def _(world: World) -> None:
     subscriber.nothing(1, "2000 bytes with a credit of 1500")
     subscriber.finish(first)
     subscriber.take()
+
+
+# ---- Batches
+
+def first_batch(world: World, count: int, batch: int = 100, **options) -> tuple[Subscriber, str, list[str], dict]:
+    """A subscriber with one handler, whose call gets `count` messages that arrived while the handler was busy, and no more
+    than `batch`. The payloads are 0, 1, 2 ... in their order."""
+    client, topic = world.client, world.new_name()
+    client.create_subscription(subscription={"topic": topic, "settings": {"retry": {"max_attempts": 2}}})
+    subscriber = client.subscribe(topic, batch=batch, **{"lease_ms": LONG_LEASE} | options)
+    client.make(topic, "first", delay="0s")
+    busy = subscriber.take_batch()
+    match(busy, {"deliveries": [{"payload": text("first")}]})
+    ids = client.make_many(topic, count)
+    until(lambda: int(counts_of(world, topic).get("in_flight", 0)) == count + 1, lambda: "not all are delivered")
+    subscriber.nothing(1, "a call beside the only handler")  # The deliveries arrive meanwhile.
+    subscriber.finish_batch(busy, [{"kind": "ack"}])
+    return subscriber, topic, ids, subscriber.take_batch()
+
+
+def payloads_of(batch: dict) -> list[str]:
+    return [delivery["payload"] for delivery in batch["deliveries"]]
+
+
+@case("subscriber.batch_is_what_waits", needs="batch")
+def _(world: World) -> None:
+    subscriber, _, ids, batch = first_batch(world, 7, batch=3)
+    for expected in ("012", "345", "6"):
+        if expected != "012":
+            batch = subscriber.take_batch()
+        check(payloads_of(batch) == [text(payload) for payload in expected], f"{batch}, not {expected}")
+        subscriber.finish_batch(batch, [{"kind": "ack"}] * len(expected))
+    match(subscriber.wait_counts(acked=8), {"delivered": 8})
+    for message_id in ids:
+        world.client.wait_state(message_id, "STATE_ACKED")
+
+
+@case("subscriber.batch_settles_each", needs="batch")
+def _(world: World) -> None:
+    subscriber, topic, ids, batch = first_batch(world, 5)
+    check([delivery["message_id"] for delivery in batch["deliveries"]] == ids, f"{batch}")
+    subscriber.finish_batch(batch, [
+        {"kind": "ack"}, {"kind": "nack", "delay_ms": 3_600_000}, {"kind": "dead_letter", "reason": "no"},
+        {"kind": "release", "delay_ms": 3_600_000}, {"kind": "leave"}])
+    match(subscriber.wait_counts(acked=2, nacked=1, dead_lettered=1, released=1), {"delivered": 6, "acked": 2})
+    states = [world.client.state(message_id) for message_id in ids]
+    check(states[0] == "STATE_ACKED" and states[2] == "STATE_DEAD_LETTERED", f"{states}")
+    match(counts_of(world, topic), {"acked": 2, "dead_lettered": 1, "in_flight": 1})
+    match(world.client.pull(topic=topic + ".dlq", wait="30s"), {"deliveries": [{"payload": text("2")}]})
+
+
+@case("subscriber.batch_without_settlements_is_acked", needs="batch")
+def _(world: World) -> None:
+    subscriber, _, ids, batch = first_batch(world, 4)
+    subscriber.finish_batch(batch, [])
+    match(subscriber.wait_counts(acked=5), {"delivered": 5, "nacked": 0})
+    for message_id in ids:
+        check(world.client.state(message_id) == "STATE_ACKED", "not acked")
+
+
+def check_all_are_nacked(world: World, settle, reason: str) -> None:
+    """`settle` ends the handler so that it nacks all messages of the batch: they come again, and then are dead letters."""
+    subscriber, topic, ids, batch = first_batch(world, 4)
+    seen: collections.Counter = collections.Counter()
+    while True:
+        settle(subscriber, batch)
+        seen.update((delivery["message_id"], delivery["attempt"]) for delivery in batch["deliveries"])
+        if len(seen) == 8:
+            break
+        batch = subscriber.take_batch()
+    check(seen == collections.Counter((message_id, attempt) for message_id in ids for attempt in (1, 2)), f"{seen}")
+    match(subscriber.wait_counts(nacked=8), {"acked": 1})
+    match(world.client.pull(topic=topic + ".dlq", wait="30s"), {"deliveries": lambda all: all and reason in all[0][
+        "dead_letter"]["reason_text"]})
+    # The subscriber goes on.
+    world.client.make(topic, "next", delay="0s")
+    batch = subscriber.take_batch()
+    match(batch, {"deliveries": [{"payload": text("next")}]})
+    subscriber.finish_batch(batch, [{"kind": "ack"}])
+    subscriber.wait_counts(acked=2)
+
+
+@case("subscriber.batch_with_a_wrong_count_is_nacked", needs="batch")
+def _(world: World) -> None:
+    check_all_are_nacked(world, lambda subscriber, batch: subscriber.finish_batch(
+        batch, [{"kind": "ack"}] * (len(batch["deliveries"]) + 1)), "settlements for")
+
+
+@case("subscriber.batch_raises", needs="batch")
+def _(world: World) -> None:
+    check_all_are_nacked(world, lambda subscriber, batch: subscriber.finish(batch, "raise", reason="the handler broke"),
+                         "the handler broke")
+
+
+@case("subscriber.batch_keeps_the_order", needs="batch")
+def _(world: World) -> None:
+    """One handler gets messages in the order of the stream, and several get those of one ordering key in their order."""
+    client, topic = world.client, world.new_name()
+    client.make_many(topic, 50)
+    subscriber = client.subscribe(topic, batch=7, mode="ack")
+    got: list[str] = []
+    while len(got) < 50:
+        batch = payloads_of(subscriber.take_batch())
+        check(len(batch) <= 7, f"{len(batch)} messages in a batch")
+        got += batch
+    check(got == [text(str(i)) for i in range(50)], f"{got}")
+    topic, begin = world.new_name(), now() - 60_000
+    for i in range(24):
+        client.make(topic, str(i), deliver_time=stamp(begin + i), ordering_key=str(i % 4))
+    subscriber = client.subscribe(topic, batch=10, handlers=2, mode="ack")
+    by_key: dict[str, list[str]] = collections.defaultdict(list)
+    while sum(len(payloads) for payloads in by_key.values()) < 24:
+        for delivery in subscriber.take_batch()["deliveries"]:
+            by_key[delivery["ordering_key"]].append(delivery["payload"])
+    for key, payloads in by_key.items():
+        check(payloads == [text(str(i)) for i in range(int(key), 24, 4)], f"{key}: {payloads}")
+
+
+@case("subscriber.slow_batch_keeps_its_leases", needs="batch")
+def _(world: World) -> None:
+    subscriber, topic, ids, batch = first_batch(world, 4, batch=3, lease_ms=2_000)
+    other = world.client.subscribe(topic)
+    other.nothing(5, "a lease of a running batch or of a message that waits ended")
+    subscriber.finish_batch(batch, [])
+    batch = subscriber.take_batch()
+    match(batch, {"deliveries": [{"payload": text("3"), "attempt": 1}]})
+    subscriber.finish_batch(batch, [])
+    match(subscriber.wait_counts(acked=5), {"delivered": 5})
+
+
+@case("subscriber.batch_has_no_lease_that_ended", needs="batch")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    client.make_many(topic, 24)
+    subscriber = client.subscribe(topic, batch=2, mode="ack", handler_ms=500, lease_ms=1_000, extend_max_ms=1_500)
+    subscriber.wait_counts(acked=24)
+    match(subscriber.counts(), {"delivered": 24, "acked": 24, "refused": 0})
+
+
+@case("subscriber.a_batch_that_ends_the_process_takes_no_neighbour", needs="batch")
+def _(world: World) -> None:
+    end_the_process_with_one_message(world, batch=100)
+
+
+@case("stop.waits_for_a_batch", needs="batch")
+def _(world: World) -> None:
+    subscriber, topic, ids, batch = first_batch(world, 6, batch=4)
+    stop = subscriber.begin_stop()
+    other = world.client.subscribe(topic, mode="ack")
+    check({other.take()["message_id"] for _ in range(2)} == set(ids[4:]), "not what no handler had")
+    check(not stop.done(), "the stop did not wait for the handler")
+    subscriber.finish_batch(batch, [])
+    match(stop.result(), {"clean": True})
+    match(subscriber.counts(), {"delivered": 5, "acked": 5})
+    other.nothing(0.5, "a message of the batch")
 
 
 # ---- Several subscribers and subscriptions

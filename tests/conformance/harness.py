@@ -103,14 +103,22 @@ class Subscriber:
         self._manual = fields.get("mode", "manual") == "manual"
         self._driver.call("subscriber_start", client=client.name, subscriber=name, **fields)
 
-    def take(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
-        """The next delivery: its fields, and its number `n`."""
-        event = self._driver.next_event(self._name, seconds, "delivery")
-        if event["event"] != "delivery":
+    def _call_of_handler(self, kind: str, seconds: float) -> dict[str, Any]:
+        event = self._driver.next_event(self._name, seconds, kind)
+        if event["event"] != kind:
             raise Wrong(f"{self._name}: {event}")
         if self._manual:
             self.open.add(event["n"])
+        return event
+
+    def take(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """The next delivery: its fields, and its number `n`."""
+        event = self._call_of_handler("delivery", seconds)
         return event["delivery"] | {"n": event["n"]}
+
+    def take_batch(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """The next batch: its `deliveries`, and its number `n`."""
+        return self._call_of_handler("batch", seconds)
 
     def ended(self) -> dict[str, Any]:
         """The error that ended the subscriber."""
@@ -127,6 +135,11 @@ class Subscriber:
         self.open.discard(delivery["n"])
         self._driver.call("subscriber_finish", subscriber=self._name, n=delivery["n"],
                           settlement={"kind": kind} | fields)
+
+    def finish_batch(self, batch: dict[str, Any], settlements: list[dict[str, Any]]) -> None:
+        """The handler of the batch returns these, whatever their number is."""
+        self.open.discard(batch["n"])
+        self._driver.call("subscriber_finish", subscriber=self._name, n=batch["n"], settlements=settlements)
 
     def counts(self) -> dict[str, int]:
         return self._driver.call("subscriber_counts", subscriber=self._name)
@@ -158,7 +171,7 @@ class Subscriber:
             # Deliveries that this case did not take.
             while not pending.done():
                 event = self._driver.no_event(self._name, 0.05)
-                if event is not None and self._driver.next_event(self._name, 1, "event")["event"] == "delivery":
+                if event is not None and self._driver.next_event(self._name, 1, "event")["event"] != "ended":
                     self.finish(event, "leave")
             pending.result()
         for n in list(self.open):

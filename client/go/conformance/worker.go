@@ -14,25 +14,32 @@ import (
 
 // workerRequest is the fields of the ops of subscribers.
 type workerRequest struct {
-	Subscriber             string     `json:"subscriber"`
-	Topic                  string     `json:"topic"`
-	Subscription           string     `json:"subscription"`
-	ClientID               string     `json:"client_id"`
-	MaxOutstandingMessages int32      `json:"max_outstanding_messages"`
-	MaxOutstandingBytes    int64      `json:"max_outstanding_bytes"`
-	LeaseMs                *int64     `json:"lease_ms"`
-	ExtendMaxMs            *int64     `json:"extend_max_ms"`
-	Handlers               int        `json:"handlers"`
-	SilenceMaxMs           *int64     `json:"silence_max_ms"`
-	BackoffInitialMs       *int64     `json:"backoff_initial_ms"`
-	BackoffMaxMs           *int64     `json:"backoff_max_ms"`
-	Mode                   string     `json:"mode"`
-	HandlerMs              *int64     `json:"handler_ms"`
-	ExitOn                 *string    `json:"exit_on"`
-	N                      int64      `json:"n"`
-	Settlement             settlement `json:"settlement"`
-	HandlersMs             *int64     `json:"handlers_ms"`
-	ConfirmMs              *int64     `json:"confirm_ms"`
+	Subscriber             string  `json:"subscriber"`
+	Topic                  string  `json:"topic"`
+	Subscription           string  `json:"subscription"`
+	ClientID               string  `json:"client_id"`
+	MaxOutstandingMessages int32   `json:"max_outstanding_messages"`
+	MaxOutstandingBytes    int64   `json:"max_outstanding_bytes"`
+	LeaseMs                *int64  `json:"lease_ms"`
+	ExtendMaxMs            *int64  `json:"extend_max_ms"`
+	Handlers               int     `json:"handlers"`
+	Batch                  int     `json:"batch"`
+	SilenceMaxMs           *int64  `json:"silence_max_ms"`
+	BackoffInitialMs       *int64  `json:"backoff_initial_ms"`
+	BackoffMaxMs           *int64  `json:"backoff_max_ms"`
+	Mode                   string  `json:"mode"`
+	HandlerMs              *int64  `json:"handler_ms"`
+	ExitOn                 *string `json:"exit_on"`
+	N                      int64   `json:"n"`
+	ending
+	HandlersMs *int64 `json:"handlers_ms"`
+	ConfirmMs  *int64 `json:"confirm_ms"`
+}
+
+// ending is how a handler ends. Settlements is for batches only, and nil if all messages get Settlement.
+type ending struct {
+	Settlement  settlement   `json:"settlement"`
+	Settlements []settlement `json:"settlements"`
 }
 
 type settlement struct {
@@ -75,20 +82,20 @@ type worker struct {
 	// Closed when the driver ends.
 	closed chan struct{}
 
-	mutex      sync.Mutex
-	deliveries int64
-	// Where the handler of a delivery waits for its settlement.
-	settlements map[int64]chan settlement
+	mutex sync.Mutex
+	calls int64
+	// Where a call of the handler waits for its end.
+	endings map[int64]chan ending
 }
 
 func startWorker(client *duetime.Client, fields workerRequest) (*worker, error) {
 	w := &worker{
-		name:        fields.Subscriber,
-		manual:      fields.Mode != "ack",
-		handlerFor:  millis(fields.HandlerMs, 0),
-		exitOn:      fields.ExitOn,
-		closed:      make(chan struct{}),
-		settlements: map[int64]chan settlement{},
+		name:       fields.Subscriber,
+		manual:     fields.Mode != "ack",
+		handlerFor: millis(fields.HandlerMs, 0),
+		exitOn:     fields.ExitOn,
+		closed:     make(chan struct{}),
+		endings:    map[int64]chan ending{},
 	}
 	options := duetime.SubscriberOptions{
 		Topic:                  fields.Topic,
@@ -99,13 +106,20 @@ func startWorker(client *duetime.Client, fields workerRequest) (*worker, error) 
 		Lease:                  millis(fields.LeaseMs, 0),
 		ExtendMax:              millis(fields.ExtendMaxMs, 0),
 		Handlers:               fields.Handlers,
+		BatchMax:               fields.Batch,
 		Backoff:                duetime.Backoff{Initial: millis(fields.BackoffInitialMs, 0), Max: millis(fields.BackoffMaxMs, 0)},
 		SilenceMax:             millis(fields.SilenceMaxMs, 0),
 	}
 	if fields.ExtendMaxMs != nil && *fields.ExtendMaxMs == 0 {
 		options.ExtendMax = -1
 	}
-	subscriber, err := client.Subscribe(context.Background(), options, w.handle)
+	var subscriber *duetime.Subscriber
+	var err error
+	if fields.Batch > 0 {
+		subscriber, err = client.SubscribeBatch(context.Background(), options, w.handleBatch)
+	} else {
+		subscriber, err = client.Subscribe(context.Background(), options, w.handle)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,47 +133,77 @@ func startWorker(client *duetime.Client, fields workerRequest) (*worker, error) 
 	return w, nil
 }
 
-// waiting returns where delivery n gets its settlement.
-func (w *worker) waiting(n int64) chan settlement {
+// waiting returns where call n gets its end.
+func (w *worker) waiting(n int64) chan ending {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.settlements[n] == nil {
-		w.settlements[n] = make(chan settlement, 1)
+	if w.endings[n] == nil {
+		w.endings[n] = make(chan ending, 1)
 	}
-	return w.settlements[n]
+	return w.endings[n]
+}
+
+// wait prints the event of a call, and waits for its end.
+func (w *worker) wait(event object, deliveries ...*duetime.Delivery) ending {
+	for _, delivery := range deliveries {
+		if w.exitOn != nil && string(delivery.Payload) == *w.exitOn {
+			os.Exit(3)
+		}
+	}
+	w.mutex.Lock()
+	w.calls++
+	n := w.calls
+	w.mutex.Unlock()
+	event["subscriber"], event["n"] = w.name, n
+	emit(event)
+	if !w.manual {
+		time.Sleep(w.handlerFor)
+		return ending{Settlement: settlement{Kind: "ack"}, Settlements: []settlement{}}
+	}
+	select {
+	case end := <-w.waiting(n):
+		return end
+	case <-w.closed:
+		return ending{Settlement: settlement{Kind: "leave"}}
+	}
 }
 
 func (w *worker) handle(_ context.Context, delivery *duetime.Delivery) duetime.Settlement {
-	if w.exitOn != nil && string(delivery.Payload) == *w.exitOn {
-		os.Exit(3)
-	}
-	w.mutex.Lock()
-	w.deliveries++
-	n := w.deliveries
-	w.mutex.Unlock()
-	emit(object{"event": "delivery", "subscriber": w.name, "n": n, "delivery": toJSON(delivery)})
-	if !w.manual {
-		if w.handlerFor > 0 {
-			time.Sleep(w.handlerFor)
-		}
-		return duetime.Ack()
-	}
-	select {
-	case s := <-w.waiting(n):
-		return s.end()
-	case <-w.closed:
-		return duetime.Leave()
-	}
+	return w.wait(object{"event": "delivery", "delivery": toJSON(delivery)}, delivery).Settlement.end()
 }
 
-func (w *worker) finish(n int64, s settlement) error {
-	switch s.Kind {
-	case "ack", "nack", "dead_letter", "release", "leave", "raise":
-	default:
-		return fmt.Errorf("unknown settlement: %q", s.Kind)
+func (w *worker) handleBatch(_ context.Context, deliveries []*duetime.Delivery) []duetime.Settlement {
+	var list []any
+	for _, delivery := range deliveries {
+		list = append(list, toJSON(delivery))
+	}
+	end := w.wait(object{"event": "batch", "deliveries": list}, deliveries...)
+	if end.Settlements == nil {
+		for range deliveries {
+			end.Settlements = append(end.Settlements, end.Settlement)
+		}
+	}
+	var settlements []duetime.Settlement
+	for _, s := range end.Settlements {
+		settlements = append(settlements, s.end())
+	}
+	return settlements
+}
+
+func (w *worker) finish(n int64, end ending) error {
+	all := end.Settlements
+	if all == nil {
+		all = []settlement{end.Settlement}
+	}
+	for _, s := range all {
+		switch s.Kind {
+		case "ack", "nack", "dead_letter", "release", "leave", "raise":
+		default:
+			return fmt.Errorf("unknown settlement: %q", s.Kind)
+		}
 	}
 	select {
-	case w.waiting(n) <- s:
+	case w.waiting(n) <- end:
 	default:
 	}
 	return nil
@@ -217,7 +261,7 @@ func (d *driver) addWorkers() {
 		}
 	}
 	add("subscriber_finish", func(w *worker, fields workerRequest) (any, error) {
-		return object{}, w.finish(fields.N, fields.Settlement)
+		return object{}, w.finish(fields.N, fields.ending)
 	})
 	add("subscriber_counts", func(w *worker, _ workerRequest) (any, error) { return w.counts(), nil })
 	add("subscriber_stop", func(w *worker, fields workerRequest) (any, error) {

@@ -141,8 +141,8 @@ const OPS: Record<string, (request: Request) => Json | Promise<Json>> = {
     workers.set(request.subscriber, new Worker(find(clients, request.client), request, print));
     return {};
   },
-  subscriber_finish: ({ subscriber, n, settlement }) => {
-    find(workers, subscriber).finish(n, settlement);
+  subscriber_finish: ({ subscriber, n, ...ending }) => {
+    find(workers, subscriber).finish(n, ending);
     return {};
   },
   subscriber_counts: ({ subscriber }) => find(workers, subscriber).counts(),

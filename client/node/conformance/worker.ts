@@ -31,13 +31,19 @@ function settlementOf({ kind, reason, delay_ms: delay }: SettlementJson): Settle
   }
 }
 
+/** How a handler ends. Only a batch has `settlements`. */
+interface Ending {
+  settlement?: SettlementJson;
+  settlements?: SettlementJson[];
+}
+
 const deliveryType = rpcOf('Pull').response.type.lookupType('duetime.v1.Delivery');
 
 /** A subscriber of the library, whose handlers wait for the runner. */
 export class Worker {
   readonly subscriber: Subscriber;
-  private deliveries = 0;
-  private readonly waiting = new Map<number, (settlement: SettlementJson) => void>();
+  private calls = 0;
+  private readonly waiting = new Map<number, (ending: Ending) => void>();
 
   // The request has the types of PROTOCOL.md.
   constructor(client: Client, private readonly request: any, private readonly print: (event: Json) => void) {
@@ -50,17 +56,20 @@ export class Worker {
       lease: request.lease_ms,
       extendMax: request.extend_max_ms,
       handlers: request.handlers,
+      batchMax: request.batch,
       silenceMax: request.silence_max_ms,
       backoff: { initial: request.backoff_initial_ms, max: request.backoff_max_ms },
     };
-    this.subscriber = client.subscribe(options, (delivery) => this.handle(delivery));
+    this.subscriber = request.batch === undefined
+      ? client.subscribe(options, (delivery) => this.handle(delivery))
+      : client.subscribeBatch(options, (deliveries) => this.handleBatch(deliveries));
     void this.subscriber.ended.then((error) => {
       if (error !== undefined) print({ event: 'ended', subscriber: request.subscriber, error: errorJson(error) });
     });
   }
 
-  finish(n: number, settlement: SettlementJson): void {
-    this.waiting.get(n)?.(settlement);
+  finish(n: number, ending: Ending): void {
+    this.waiting.get(n)?.(ending);
     this.waiting.delete(n);
   }
 
@@ -69,13 +78,26 @@ export class Worker {
     return Object.fromEntries(counts.map(([name, value]) => [snake(name), value]));
   }
 
-  private async handle(delivery: Delivery): Promise<Settlement> {
-    if (this.request.exit_on !== undefined && delivery.payload.toString() === this.request.exit_on) process.exit(3);
-    const n = ++this.deliveries;
-    const finished = new Promise<SettlementJson>((resolve) => this.waiting.set(n, resolve));
-    this.print({ event: 'delivery', subscriber: this.request.subscriber, n, delivery: toJson(deliveryType, delivery) });
-    if (this.request.mode !== 'ack') return settlementOf(await finished);
-    if (this.request.handler_ms) await sleep(this.request.handler_ms);
-    return Settlement.ack();
+  private async handle(delivery: Delivery): Promise<Settlement | void> {
+    const ending = await this.wait([delivery], { event: 'delivery', delivery: toJson(deliveryType, delivery) });
+    return ending && settlementOf(ending.settlement!);
+  }
+
+  private async handleBatch(deliveries: Delivery[]): Promise<Settlement[] | void> {
+    const list = deliveries.map((delivery) => toJson(deliveryType, delivery));
+    const ending = await this.wait(deliveries, { event: 'batch', deliveries: list });
+    return ending && (ending.settlements ?? deliveries.map(() => ending.settlement!)).map(settlementOf);
+  }
+
+  // Prints the event of a call, and waits for its end. Absent: the mode is "ack".
+  private async wait(deliveries: Delivery[], event: Json): Promise<Ending | undefined> {
+    const { exit_on: exitOn, subscriber, mode, handler_ms: handlerMs } = this.request;
+    if (deliveries.some(({ payload }) => payload.toString() === exitOn)) process.exit(3);
+    const n = ++this.calls;
+    const finished = new Promise<Ending>((resolve) => this.waiting.set(n, resolve));
+    this.print({ ...event, subscriber, n });
+    if (mode !== 'ack') return finished;
+    if (handlerMs) await sleep(handlerMs);
+    return undefined;
   }
 }

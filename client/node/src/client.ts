@@ -12,7 +12,7 @@ import type { Input } from './input';
 import { List } from './list';
 import { responseOf, type ScheduleItemResult } from './schedule_result';
 import { ScheduleStream, type ScheduleStreamOptions } from './schedule_stream';
-import { type Handler, Subscriber, type SubscriberOptions } from './subscriber';
+import { type BatchHandler, batchRunnerOf, type Handler, runnerOf, Subscriber, type SubscriberOptions } from './subscriber';
 import type * as types from './types';
 
 /** The options of a client. */
@@ -204,7 +204,12 @@ export class Client {
 
   /** Starts a subscriber, which calls `handler` for each delivery until it is stopped. It has a connection of its own. */
   subscribe(options: SubscriberOptions, handler: Handler): Subscriber {
-    return new Subscriber(this.options, options, handler);
+    return new Subscriber(this.options, options, runnerOf(handler));
+  }
+
+  /** As `subscribe`, with a handler of up to `options.batchMax` deliveries. `options.handlers` counts its calls. */
+  subscribeBatch(options: SubscriberOptions, handler: BatchHandler): Subscriber {
+    return new Subscriber(this.options, options, batchRunnerOf(handler), Math.max(options.batchMax ?? 100, 1));
   }
 
   // ---- Recurrences

@@ -16,6 +16,8 @@ export type { Logger } from './log';
 export type { ScheduleItemResult } from './schedule_result';
 export { ScheduleStream, type ScheduleStreamOptions } from './schedule_stream';
 export { Settlement } from './settlement';
-export { type Handler, type HandlerContext, Subscriber, type StopOptions, type SubscriberOptions } from './subscriber';
+export {
+  type BatchHandler, type Handler, type HandlerContext, Subscriber, type StopOptions, type SubscriberOptions,
+} from './subscriber';
 export type { SubscriberCounts } from './subscriber_state';
 export type * from './types';

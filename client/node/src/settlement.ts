@@ -59,3 +59,16 @@ export function checkSettlement(value: unknown): Settlement {
   if (known && delayFits && (reason === undefined || typeof reason === 'string')) return value as Settlement;
   throw new TypeError('the handler returned no settlement');
 }
+
+/**
+ * What a handler of `count` deliveries returned: one settlement for each. Nothing means ack. Throws a TypeError for any other value, or
+ * another number of settlements.
+ */
+export function checkSettlements(value: unknown, count: number): Settlement | Settlement[] {
+  if (value === undefined) return Settlement.ack();
+  if (!Array.isArray(value)) throw new TypeError('the handler returned no list of settlements');
+  if (value.length === 0) return Settlement.ack();
+  if (value.length !== count) throw new TypeError(`the handler returned ${value.length} settlements for ${count} deliveries`);
+  // A hole of the list is no settlement.
+  return Array.from(value, (settlement) => checkSettlement(settlement ?? null));
+}

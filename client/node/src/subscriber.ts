@@ -7,7 +7,7 @@ import { rpcOf } from './codec';
 import { Connection, LEADER_PAUSE } from './connection';
 import { DuetimeError, encodeRequest } from './errors';
 import { ConnectionLog, Rarely, textOf } from './log';
-import { checkSettlement, Settlement } from './settlement';
+import { checkSettlement, checkSettlements, Settlement } from './settlement';
 import { type SubscriberCounts, SubscriberState, type Work } from './subscriber_state';
 import type { Delivery, SubscribeResponse } from './types';
 
@@ -35,8 +35,10 @@ export interface SubscriberOptions {
    * Default: 1 hour.
    */
   extendMax?: number;
-  /** How many handlers may run at once. With 1, the handler gets deliveries in the order of the stream. Default: 1. */
+  /** How many calls of the handler may run at once. With 1, the handler gets deliveries in the order of the stream. Default: 1. */
   handlers?: number;
+  /** The most deliveries in one call of the handler of `subscribeBatch`. The credit bounds a batch as well. Default: 100. */
+  batchMax?: number;
   /** The waits before a new stream. None is shorter than 50 ms. */
   backoff?: BackoffOptions;
   /** A stream ends if the server is silent for this long. The server sends a heartbeat every 15 s by default. Default: 60,000. */
@@ -48,7 +50,10 @@ export interface SubscriberOptions {
 }
 
 export interface HandlerContext {
-  /** Aborts if the delivery's lease is lost: its stream ended, or the server says so. The message comes again. */
+  /**
+   * Aborts if the delivery's lease is lost: its stream ended, or the server says so. The message comes again. Of a batch, all leases
+   * are lost.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -57,6 +62,28 @@ export interface HandlerContext {
  * delays the extension of leases: let it await, or move the work to another thread.
  */
 export type Handler = (delivery: Delivery, context: HandlerContext) => Settlement | void | Promise<Settlement | void>;
+
+/**
+ * Handles the deliveries that have arrived when the handler is free, in the order of the stream. No delivery waits for others, so there may
+ * be one. Returns a settlement for each delivery, in their order; nothing or an empty list acks all. A throw nacks all, and so does any
+ * other number of settlements; both are logged. The settlement of a delivery whose lease was lost has no effect.
+ */
+export type BatchHandler =
+  (deliveries: Delivery[], context: HandlerContext) => readonly Settlement[] | void | Promise<readonly Settlement[] | void>;
+
+/** Calls a handler. Returns one settlement for each delivery, or one for all. */
+export type Runner = (deliveries: Delivery[], context: HandlerContext) => Promise<Settlement | readonly Settlement[]>;
+
+export function runnerOf(handler: Handler): Runner {
+  return async (deliveries, context) => checkSettlement(await handler(deliveries[0]!, context));
+}
+
+export function batchRunnerOf(handler: BatchHandler): Runner {
+  return async (deliveries, context) => {
+    const count = deliveries.length; // The list is the handler's.
+    return checkSettlements(await handler(deliveries.slice(), context), count);
+  };
+}
 
 export interface StopOptions {
   /** How long to wait for running handlers. Default: without limit. */
@@ -102,13 +129,14 @@ export class Subscriber {
   private closing = false;
   private flushing = false;
   private requestTimer: NodeJS.Timeout | undefined;
-  // Aborts the signals of running handlers, by lease token.
+  // Say to running handlers that a lease is lost, by lease token.
   private readonly aborts = new Map<string, () => void>();
   private waiting: (() => void)[] = [];
   private stopped: Promise<boolean> | undefined;
 
   /** Use Client.subscribe. */
-  constructor(private readonly server: ServerOptions, private readonly options: SubscriberOptions, private readonly handler: Handler) {
+  constructor(private readonly server: ServerOptions, private readonly options: SubscriberOptions, private readonly run: Runner,
+    batchMax = 1) {
     const { topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, lease, signal } = options;
     this.startRequest = encodeRequest(rpcOf('Subscribe').request, {
       start: {
@@ -117,7 +145,10 @@ export class Subscriber {
       },
     });
     this.state = new SubscriberState(Math.max(options.handlers ?? 1, 1), options.extendMax ?? 3_600_000,
-      (token) => this.aborts.get(token)?.());
+      (token) => {
+        this.aborts.get(token)?.();
+        this.aborts.delete(token);
+      }, batchMax);
     this.connection = new Connection(server);
     const who = `the subscriber of topic ${topic}, subscription ${subscription || 'default'},`;
     this.connectionLog = new ConnectionLog(this.connection.log, who, this.connection.address);
@@ -204,6 +235,7 @@ export class Subscriber {
     this.stream = undefined;
     this.state.endStream();
     for (const abort of this.aborts.values()) abort();
+    this.aborts.clear();
     this.changed();
     if (!silent) return error;
     // The connection may be dead without a sign of it, so the next stream gets a new one.
@@ -257,32 +289,36 @@ export class Subscriber {
   }
 
   private async handle(work: Work): Promise<void> {
-    const { delivery } = work;
+    const { deliveries } = work;
     let controller: AbortController | undefined;
-    let aborted = false;
+    // How many leases are not lost.
+    let live = deliveries.length;
     const abort = (): void => {
-      aborted = true;
-      controller?.abort();
+      if (--live === 0) controller?.abort();
     };
     const context: HandlerContext = {
       get signal() {
         controller ??= new AbortController();
-        if (aborted) controller.abort();
+        if (live === 0) controller.abort();
         return controller.signal;
       },
     };
-    this.aborts.set(delivery.leaseToken, abort);
-    let settlement: Settlement;
+    for (const { leaseToken } of deliveries) this.aborts.set(leaseToken, abort);
+    let settlements: Settlement | readonly Settlement[];
     try {
-      settlement = checkSettlement(await this.handler(delivery, context));
+      settlements = await this.run(deliveries, context);
     } catch (error) {
-      settlement = Settlement.nack({ reason: textOf(error) });
+      settlements = Settlement.nack({ reason: textOf(error) });
       if (this.handlerErrors.may(performance.now())) {
-        this.connection.log.write('error', `a handler threw, so message ${delivery.messageId} is nacked: ${textOf(error)}`);
+        const others = deliveries.length > 1 ? `, and ${deliveries.length - 1} more` : '';
+        this.connection.log.write('error',
+          `a handler threw, so message ${deliveries[0]!.messageId} is nacked${others}: ${textOf(error)}`);
       }
     }
-    this.aborts.delete(delivery.leaseToken);
-    this.state.settle(work, settlement);
+    for (const { leaseToken } of deliveries) {
+      if (this.aborts.get(leaseToken) === abort) this.aborts.delete(leaseToken);
+    }
+    this.state.settle(work, settlements);
     this.changed();
   }
 

@@ -40,9 +40,9 @@ export interface SubscriberCounts {
   leasesLost: number;
 }
 
-/** A delivery, and the number of its stream. */
+/** What one call of a handler gets: at least one delivery, all of them from the stream with this number. */
 export interface Work {
-  delivery: Delivery;
+  deliveries: Delivery[];
   stream: number;
 }
 
@@ -62,7 +62,7 @@ export class SubscriberState {
     delivered: 0, acked: 0, nacked: 0, deadLettered: 0, released: 0, left: 0, refused: 0, lost: 0, skipped: 0, streams: 0,
     settleRequests: 0, extended: 0, leasesLost: 0,
   };
-  /** Handlers that run, or wait for the server to confirm that they begin. */
+  /** Calls of handlers that run, or wait for the server to confirm that they begin. */
   running = 0;
   stopping = false;
 
@@ -95,8 +95,12 @@ export class SubscriberState {
   private readonly released = new Set<string>();
   private lostBeforeStop = 0;
 
-  /** `onLeaseLost` gets the tokens of leases that ended while a handler ran. */
-  constructor(private readonly handlers: number, extendMax: number, private readonly onLeaseLost: (token: string) => void) {
+  /**
+   * `handlers` calls may run at once, and get at most `batchMax` deliveries each. `onLeaseLost` gets the tokens of leases that ended
+   * while a handler ran.
+   */
+  constructor(private readonly handlers: number, extendMax: number, private readonly onLeaseLost: (token: string) => void,
+    private readonly batchMax = 1) {
     this.leases = new LeaseKeeper(extendMax);
   }
 
@@ -151,16 +155,18 @@ export class SubscriberState {
     }
   }
 
-  /** The next delivery for a handler, if there is one and a handler is free. `settle` must follow. */
+  /** The next deliveries for a handler, if there are any and a handler is free. `settle` must follow. */
   takeWork(now: number): Work | undefined {
     const confirmed = this.confirmed.shift();
     if (confirmed !== undefined) {
-      this.leases.begin(confirmed.delivery.leaseToken, now);
+      this.leases.begin(confirmed.deliveries[0]!.leaseToken, now);
       return confirmed;
     }
-    while (this.running < this.handlers && !this.stopping) {
+    const deliveries: Delivery[] = [];
+    while (this.running < this.handlers && !this.stopping && deliveries.length < this.batchMax) {
       const delivery = this.queue[this.queueBegin];
-      if (delivery === undefined) return undefined;
+      // A delivery to confirm gets a call of its own.
+      if (delivery === undefined || (delivery.confirmBegun && deliveries.length > 0)) break;
       if (++this.queueBegin >= this.queue.length) [this.queue, this.queueBegin] = [[], 0];
       const token = delivery.leaseToken;
       if (this.leases.hasEnded(token, now)) {
@@ -168,22 +174,30 @@ export class SubscriberState {
         this.skip(delivery);
         continue;
       }
-      ++this.running;
       this.leases.begin(token, now);
-      const work = { delivery, stream: this.stream };
-      if (!delivery.confirmBegun) {
+      if (delivery.confirmBegun) {
+        ++this.running;
+        this.confirming.set(token, { deliveries: [delivery], stream: this.stream });
+        this.begun.push(token);
+      } else {
         if (this.reports) this.unreported.set(token, now);
-        return work;
+        deliveries.push(delivery);
       }
-      this.confirming.set(token, work);
-      this.begun.push(token);
     }
-    return undefined;
+    if (deliveries.length === 0) return undefined;
+    ++this.running;
+    return { deliveries, stream: this.stream };
   }
 
-  settle({ delivery, stream }: Work, settlement: Settlement): void {
-    const token = delivery.leaseToken;
+  /** The handler returned. There is one settlement for each delivery, or one for all. */
+  settle({ deliveries, stream }: Work, settlements: Settlement | readonly Settlement[]): void {
     --this.running;
+    for (const [index, { leaseToken }] of deliveries.entries()) {
+      this.settleOne(leaseToken, stream, Array.isArray(settlements) ? settlements[index] : settlements);
+    }
+  }
+
+  private settleOne(token: string, stream: number, settlement: Settlement): void {
     ++this.counts.delivered;
     const current = this.open && stream === this.stream;
     if (current) {
@@ -343,7 +357,7 @@ export class SubscriberState {
 
   // Drops the deliveries whose handler was not called.
   private clearQueue(): void {
-    const waiting = [...this.confirming.values(), ...this.confirmed].map(({ delivery }) => delivery);
+    const waiting = [...this.confirming.values(), ...this.confirmed].map(({ deliveries }) => deliveries[0]!);
     this.running -= waiting.length;
     this.begun = this.begun.filter((token) => !this.confirming.has(token));
     this.confirming.clear();

@@ -192,7 +192,7 @@ test('a delivery whose lease is lost while it waits is not handled', () => {
   ended.onResponse(response({ deliveries: [{ leaseToken: 'later' }] }), LEASE / 2);
   ended.running = 0;
   for (const [state, now, next, missed] of [[refused, 1_001, 't1', 1], [ended, LEASE, 'later', 1]] as const) {
-    assert.equal(state.takeWork(now)!.delivery.leaseToken, next);
+    assert.equal(state.takeWork(now)!.deliveries[0]!.leaseToken, next);
     assert.deepEqual([state.counts.skipped, state.counts.leasesLost], [missed, missed]);
   }
 });
@@ -278,7 +278,7 @@ test('a handler is called after the confirmation, if the delivery asks for it', 
     assert.equal(state.takeWork(1_000), undefined, 'the slot waits');
     return state;
   };
-  const next = (state: SubscriberState): string | undefined => state.takeWork(1_001)?.delivery.leaseToken;
+  const next = (state: SubscriberState): string | undefined => state.takeWork(1_001)?.deliveries[0]!.leaseToken;
 
   const confirmed = begin();
   confirmed.onResponse(response({ begun: ['asks'] }), 1_000);

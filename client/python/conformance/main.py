@@ -150,7 +150,7 @@ for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods:
 
 
 class Worker:
-    """One subscriber. The handlers of both modes get their settlements from queues."""
+    """One subscriber. The handlers of both modes get from queues how they end: the line of subscriber_finish."""
 
     def __init__(self, client: Any, line: Object) -> None:
         self.name = line["subscriber"]
@@ -158,7 +158,7 @@ class Worker:
         self.handler_seconds = (line.get("handler_ms") or 0) / 1000
         self.exit_on: bytes | None = line["exit_on"].encode() if "exit_on" in line else None
         self.numbers = itertools.count(1)
-        self.settlements: dict[int, queue.SimpleQueue[Object]] = {}
+        self.endings: dict[int, queue.SimpleQueue[Object]] = {}
         self.guard = threading.Lock()
         backoff = duetime.Backoff(millis(line.get("backoff_initial_ms")) or duetime.Backoff().initial,
                                   millis(line.get("backoff_max_ms")) or duetime.Backoff().maximum)
@@ -167,34 +167,68 @@ class Worker:
         for ours, theirs in (("lease", "lease_ms"), ("extend_max", "extend_max_ms"), ("silence_max", "silence_max_ms")):
             if theirs in line:
                 options[ours] = millis(line[theirs])
-        self.subscriber = client.subscribe(line["topic"], self.handle_async if ASYNC else self.handle, backoff=backoff, **options)
+        if "batch" in line:
+            self.subscriber = client.subscribe_batch(line["topic"], self.handle_batch_async if ASYNC else self.handle_batch,
+                                                     backoff=backoff, batch_max=line["batch"], **options)
+        else:
+            self.subscriber = client.subscribe(line["topic"], self.handle_async if ASYNC else self.handle, backoff=backoff,
+                                               **options)
 
     def waiting(self, number: int) -> queue.SimpleQueue[Object]:
         with self.guard:
-            return self.settlements.setdefault(number, queue.SimpleQueue())
+            return self.endings.setdefault(number, queue.SimpleQueue())
 
-    def begin(self, delivery: pb.Delivery) -> int:
-        if delivery.payload == self.exit_on:
+    def begin(self, event: Object, *deliveries: pb.Delivery) -> int:
+        if any(delivery.payload == self.exit_on for delivery in deliveries):
             os._exit(3)
         number = next(self.numbers)
-        emit({"event": "delivery", "subscriber": self.name, "n": number, "delivery": plain(delivery)})
+        emit(event | {"subscriber": self.name, "n": number})
         return number
 
-    def handle(self, delivery: pb.Delivery) -> duetime.Settlement | None:
-        number = self.begin(delivery)
+    def end(self, number: int) -> Object | None:
+        """How the call ends. None in the mode "ack"."""
         if not self.manual:
             time.sleep(self.handler_seconds)
             return None
-        return settlement_of(self.waiting(number).get())
+        return self.waiting(number).get()
 
-    async def handle_async(self, delivery: pb.Delivery) -> duetime.Settlement | None:
-        number = self.begin(delivery)
+    async def end_async(self, number: int) -> Object | None:
         if not self.manual:
             await asyncio.sleep(self.handler_seconds)
             return None
         while self.waiting(number).empty():
             await asyncio.sleep(0.005)
-        return settlement_of(self.waiting(number).get())
+        return self.waiting(number).get()
+
+    def handle(self, delivery: pb.Delivery) -> duetime.Settlement | None:
+        line = self.end(self.begin(event_of(delivery), delivery))
+        return settlement_of(line["settlement"]) if line else None
+
+    async def handle_async(self, delivery: pb.Delivery) -> duetime.Settlement | None:
+        line = await self.end_async(self.begin(event_of(delivery), delivery))
+        return settlement_of(line["settlement"]) if line else None
+
+    def handle_batch(self, deliveries: list[pb.Delivery]) -> list[duetime.Settlement] | None:
+        return settlements_of(self.end(self.begin(event_of_batch(deliveries), *deliveries)), len(deliveries))
+
+    async def handle_batch_async(self, deliveries: list[pb.Delivery]) -> list[duetime.Settlement] | None:
+        return settlements_of(await self.end_async(self.begin(event_of_batch(deliveries), *deliveries)), len(deliveries))
+
+
+def event_of(delivery: pb.Delivery) -> Object:
+    return {"event": "delivery", "delivery": plain(delivery)}
+
+
+def event_of_batch(deliveries: list[pb.Delivery]) -> Object:
+    return {"event": "batch", "deliveries": [plain(delivery) for delivery in deliveries]}
+
+
+def settlements_of(line: Object | None, count: int) -> list[duetime.Settlement] | None:
+    """What a handler of `count` deliveries returns."""
+    if line is None:
+        return None
+    settlements = line["settlements"] if "settlements" in line else [line["settlement"]] * count
+    return [settlement_of(one) for one in settlements]
 
 
 def settlement_of(line: Object) -> duetime.Settlement:
@@ -296,7 +330,7 @@ class Driver:
             emit({"event": "ended", "subscriber": worker.name, "error": error_of(error)})
 
     def subscriber_finish(self, line: Object) -> None:
-        self.workers[line["subscriber"]].waiting(line["n"]).put(line["settlement"])
+        self.workers[line["subscriber"]].waiting(line["n"]).put(line)
 
     def subscriber_counts(self, line: Object) -> Object:
         counts = self.workers[line["subscriber"]].subscriber.counts

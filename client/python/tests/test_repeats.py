@@ -115,7 +115,8 @@ def test_other_calls_are_made_once() -> None:
 
 def test_each_call_is_in_one_of_the_tables() -> None:
     calls = {name for name, _ in inspect.getmembers(AsyncClient, inspect.isfunction) if not name.startswith("_")}
-    assert calls - {"close", "schedule_stream", "subscribe"} == REPEATED.keys() | {name for name in ONCE if " " not in name}
+    calls -= {"close", "schedule_stream", "subscribe", "subscribe_batch"}
+    assert calls == REPEATED.keys() | {name for name in ONCE if " " not in name}
 
 
 def test_a_bulk_operation_has_a_name_so_that_a_repeat_is_recognised() -> None:

@@ -16,7 +16,8 @@ from duetime import errors, pb
 from duetime.connection import Connection, Options, require_type
 from duetime.messages import NewMessage, Target, When, schedule_request, set_target, set_when
 from duetime.schedule_stream import AsyncScheduleStream, Result, result_of
-from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncHandler
+from duetime.subscriber import (AsyncBatchHandler, AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncBatchHandler,
+                                SyncHandler)
 from duetime.v1.admin_calls import AsyncAdminCalls
 
 _Response = TypeVar("_Response", bound=Message)
@@ -203,6 +204,10 @@ class AsyncClient(AsyncAdminCalls):
     def subscribe(self, topic: str, handler: AsyncHandler | SyncHandler, **options: Any) -> AsyncSubscriber:
         """Starts a subscriber; the options are those of SubscriberOptions. A server that cannot be reached is no error."""
         return AsyncSubscriber(Connection(self._options), SubscriberOptions(topic, **options), handler)
+
+    def subscribe_batch(self, topic: str, handler: AsyncBatchHandler | SyncBatchHandler, **options: Any) -> AsyncSubscriber:
+        """As subscribe, with a handler of up to `batch_max` deliveries (AsyncSubscriber). `handlers` counts its calls."""
+        return AsyncSubscriber(Connection(self._options), SubscriberOptions(topic, **options), handler, batch=True)
 
     # ---- Recurrences
 

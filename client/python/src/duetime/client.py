@@ -18,7 +18,7 @@ from duetime.aio import AsyncClient
 from duetime.callbacks import contained
 from duetime.connection import Options
 from duetime.schedule_stream import AsyncScheduleStream, Result
-from duetime.subscriber import AsyncSubscriber, SyncHandler
+from duetime.subscriber import AsyncSubscriber, SyncBatchHandler, SyncHandler
 from duetime.subscriber_state import Counts
 from duetime.v1.admin_calls import AdminCalls
 
@@ -153,9 +153,16 @@ class Client(_OnLoop[AsyncClient], AdminCalls):
 
     def subscribe(self, topic: str, handler: SyncHandler, **options: Any) -> Subscriber:
         """As AsyncClient.subscribe. Handlers run in threads of their own, `handlers` at once."""
+        return self._subscribe(self._inner.subscribe, topic, handler, options)
+
+    def subscribe_batch(self, topic: str, handler: SyncBatchHandler, **options: Any) -> Subscriber:
+        """As AsyncClient.subscribe_batch. Handlers run in threads of their own, `handlers` calls at once."""
+        return self._subscribe(self._inner.subscribe_batch, topic, handler, options)
+
+    def _subscribe(self, start: Callable[..., AsyncSubscriber], topic: str, handler: Any, options: dict[str, Any]) -> Subscriber:
         if options.get("on_disconnect") is not None:
             options["on_disconnect"] = contained(options["on_disconnect"])
-        return Subscriber(self._loop, self._loop.call(lambda: self._inner.subscribe(topic, handler, **options)))
+        return Subscriber(self._loop, self._loop.call(lambda: start(topic, handler, **options)))
 
     schedule = _sync(AsyncClient.schedule)
     schedule_batch = _sync(AsyncClient.schedule_batch)

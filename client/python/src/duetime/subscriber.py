@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +32,11 @@ Settled = Settlement | None
 AsyncHandler = Callable[[pb.Delivery], Awaitable[Settled]]
 SyncHandler = Callable[[pb.Delivery], Settled]
 
+#: What a handler of several deliveries returns: one settlement for each, in their order; None or an empty list acks all.
+SettledBatch = Sequence[Settlement] | None
+AsyncBatchHandler = Callable[[list[pb.Delivery]], Awaitable[SettledBatch]]
+SyncBatchHandler = Callable[[list[pb.Delivery]], SettledBatch]
+
 
 @dataclasses.dataclass(slots=True)
 class SubscriberOptions:
@@ -50,8 +55,10 @@ class SubscriberOptions:
     #: for a handler for so long is given back; no attempt of it has failed. 0: no lease is extended, and a delivery is given
     #: back when it has waited for two thirds of its lease.
     extend_max: timedelta = timedelta(hours=1)
-    #: How many handlers run at once. One gets the deliveries in the order of the stream.
+    #: How many calls of the handler run at once. One handler gets the deliveries in the order of the stream.
     handlers: int = 1
+    #: The most deliveries in one call of a handler of subscribe_batch. The credit bounds a batch as well.
+    batch_max: int = 100
     backoff: Backoff = Backoff()
     #: A stream ends if the server is silent for this long. It sends a heartbeat every 15 s by default.
     silence_max: timedelta = timedelta(minutes=1)
@@ -75,16 +82,21 @@ class AsyncSubscriber:
 
     Calls the handler for each delivery, extends the lease meanwhile, and settles as the handler says: None or
     Settlement.ack() acks, an exception nacks. A handler may be an async function, or a plain one, which then runs in a
-    thread. A message can come more than once: message_id is the same each time, and maybe_redelivered says when to check."""
+    thread. A message can come more than once: message_id is the same each time, and maybe_redelivered says when to check.
 
-    def __init__(self, connection: Connection, options: SubscriberOptions, handler: AsyncHandler | SyncHandler) -> None:
-        if options.handlers < 1:
-            raise errors.InvalidArgument("a subscriber needs at least one handler")
+    With `batch`, the handler gets a list of the deliveries that have arrived when it is free, at most batch_max. None waits
+    for others, so there may be one. A wrong number of settlements nacks all, as an exception does."""
+
+    def __init__(self, connection: Connection, options: SubscriberOptions,
+                 handler: AsyncHandler | SyncHandler | AsyncBatchHandler | SyncBatchHandler, *, batch: bool = False) -> None:
+        if options.handlers < 1 or options.batch_max < 1:
+            raise errors.InvalidArgument("a subscriber needs at least one handler, and batches of at least one message")
         self._connection = connection
         self._options = options
         # Made here, so that an invalid option raises.
         self._start = _start(options)
-        self._handler = handler
+        self._handler: Callable[[Any], Any] = handler
+        self._batch = batch
         self._state = SubscriberState(options.extend_max.total_seconds())
         self._log = ConnectionLog(connection.options.server, options.topic)
         self._error: errors.DuetimeError | None = None
@@ -137,23 +149,29 @@ class AsyncSubscriber:
     # ---- Handlers
 
     async def _handle(self) -> None:
-        while (lease := await self._state.take()) is not None:
-            self._state.settle(lease, await self._settlement(lease.delivery))
+        while leases := await self._state.take_batch(self._options.batch_max if self._batch else 1):
+            settlements = await self._settlements([lease.delivery for lease in leases])
+            for lease, settlement in zip(leases, settlements, strict=True):
+                self._state.settle(lease, settlement)
 
-    async def _settlement(self, delivery: pb.Delivery) -> Settlement:
-        """What the handler says. Whatever it raises, and a value of another type, nacks."""
+    async def _settlements(self, deliveries: list[pb.Delivery]) -> Sequence[Settlement]:
+        """What the handler says of each. Whatever it raises, and a value of another type, nacks all."""
+        count = len(deliveries)
+        what = deliveries if self._batch else deliveries[0]
         try:
             if self._threads is None:
-                answer: Any = self._handler(delivery)
+                answer: Any = self._handler(what)
             else:
-                answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._call_plain, delivery)
+                answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._call_plain, what)
             if inspect.isawaitable(answer):
                 answer = await answer
             if isinstance(answer, BaseException):
                 raise _HandlerError from answer
+            if self._batch:
+                return _checked(answer, count)
             if answer is not None and not isinstance(answer, Settlement):
                 raise TypeError(f"a handler must return a duetime.Settlement or None, not {type(answer)}")
-            return answer or Settlement.ack()
+            return [answer or Settlement.ack()]
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -164,12 +182,12 @@ class AsyncSubscriber:
         except Exception as error:  # whatever a handler raises
             cause = error
         _LOG.error("a handler of the topic %r failed", self._options.topic, exc_info=cause)
-        return Settlement.nack(str(cause) or type(cause).__name__)
+        return [Settlement.nack(str(cause) or type(cause).__name__)] * count
 
-    def _call_plain(self, delivery: pb.Delivery) -> Any:
+    def _call_plain(self, what: Any) -> Any:
         # Returns the error, because asyncio has meanings of its own for StopIteration, SystemExit and CancelledError.
         try:
-            return self._handler(delivery)
+            return self._handler(what)
         except BaseException as error:
             return error
 
@@ -258,6 +276,17 @@ class AsyncSubscriber:
 
 class _HandlerError(Exception):
     """A plain handler raised its cause."""
+
+
+def _checked(answer: Any, count: int) -> Sequence[Settlement]:
+    """The answer of a handler of `count` deliveries. Raises TypeError or ValueError if that is not one settlement for each."""
+    if answer is None:
+        return [Settlement.ack()] * count
+    if not isinstance(answer, Sequence) or not all(isinstance(one, Settlement) for one in answer):
+        raise TypeError(f"a handler must return a list of duetime.Settlement or None, not {answer!r}")
+    if len(answer) not in (0, count):
+        raise ValueError(f"the handler returned {len(answer)} settlements for {count} deliveries")
+    return answer or [Settlement.ack()] * count
 
 
 def _start(options: SubscriberOptions) -> pb.SubscribeRequest:

@@ -203,6 +203,20 @@ class SubscriberState:
             if lease is not None and (not lease.delivery.confirm_begun or await self._confirmed(lease)):
                 return lease
 
+    async def take_batch(self, most: int) -> list[Lease]:
+        """As take(), with what waits behind the first delivery, at most `most` in all. A delivery whose begin the server must
+        confirm is alone. Empty after a request to stop."""
+        first = await self.take()
+        if first is None:
+            return []
+        batch = [first]
+        alone = first.delivery.confirm_begun
+        while len(batch) < most and self.queue and not alone and not self.queue[0].delivery.confirm_begun:
+            lease = self.try_take(time.monotonic())
+            if lease is not None:
+                batch.append(lease)
+        return batch
+
     def try_take(self, now: float) -> Lease | None:
         """The first delivery of the queue; None if it is dropped, because its lease has ended. REQUIRES: the queue is not
         empty."""

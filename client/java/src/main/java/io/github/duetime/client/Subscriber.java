@@ -11,6 +11,7 @@ import io.grpc.stub.ClientResponseObserver;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
@@ -42,7 +43,9 @@ public final class Subscriber implements AutoCloseable {
   private static final int OPEN_SECONDS = 5;
 
   private final Builder options;
-  private final DeliveryHandler handler;
+  private final BatchHandler handler;
+  // The most deliveries in one call of the handler.
+  private final int batchMax;
   private final SubscriberState state;
   private final List<Thread> handlers = new ArrayList<>();
   private final Thread connector;
@@ -56,8 +59,9 @@ public final class Subscriber implements AutoCloseable {
   // Whether the stop was clean; null before the stop. The stop lock guards it.
   private Boolean stopped;
 
-  private Subscriber(Builder options, DeliveryHandler handler) {
+  private Subscriber(Builder options, int batchMax, BatchHandler handler) {
     this.options = options;
+    this.batchMax = batchMax;
     this.handler = handler;
     connection = options.open.get();
     String subscription = options.start.getSubscription().isEmpty() ? "default" : options.start.getSubscription();
@@ -137,22 +141,32 @@ public final class Subscriber implements AutoCloseable {
   // ---- Handler threads
 
   private void handle() {
-    for (SubscriberState.Work work = state.takeWork(); work != null; work = state.takeWork()) {
-      state.settle(work, settlementOf(work.delivery()));
+    for (List<Work> batch = state.takeWork(batchMax); !batch.isEmpty(); batch = state.takeWork(batchMax)) {
+      state.settle(batch, settlementsOf(batch.stream().map(Work::delivery).toList()));
     }
   }
 
-  /** Calls the handler. Nothing that it throws may end the thread. */
-  private Settlement settlementOf(Delivery delivery) {
+  /** Calls the handler. Nothing that it throws may end the thread. Returns one settlement for each delivery. */
+  private List<Settlement> settlementsOf(List<Delivery> deliveries) {
+    int count = deliveries.size();
     try {
-      return Objects.requireNonNull(handler.handle(delivery), "the handler returned no settlement");
+      List<Settlement> settlements = handler.handle(deliveries);
+      // A copy, because the handler may change its list.
+      settlements = new ArrayList<>(Objects.requireNonNull(settlements, "the handler returned no list of settlements"));
+      if (settlements.isEmpty()) return Collections.nCopies(count, Settlement.ack());
+      if (settlements.size() != count) {
+        throw new IllegalStateException("the handler returned " + settlements.size() + " settlements for " + count + " deliveries");
+      }
+      for (Settlement settlement : settlements) Objects.requireNonNull(settlement, "the handler returned no settlement");
+      return settlements;
     } catch (Throwable e) {
       if (options.onHandlerError != null) {
-        Log.guard("onHandlerError", () -> options.onHandlerError.accept(delivery, e));
+        for (Delivery delivery : deliveries) Log.guard("onHandlerError", () -> options.onHandlerError.accept(delivery, e));
       } else if (handlerErrors.may(System.nanoTime())) {
-        Log.write(Level.ERROR, "a handler threw an exception, so message " + delivery.messageId() + " is nacked", e);
+        String others = count > 1 ? " with " + (count - 1) + " others" : "";
+        Log.write(Level.ERROR, "a handler threw an exception, so message " + deliveries.get(0).messageId() + " is nacked" + others, e);
       }
-      return Settlement.nack(Log.textOf(e));
+      return Collections.nCopies(count, Settlement.nack(Log.textOf(e)));
     }
   }
 
@@ -298,6 +312,7 @@ public final class Subscriber implements AutoCloseable {
     private SubscribeStart start;
     private Duration extendMax = Duration.ofHours(1);
     private int handlers = 1;
+    private int batchMax = 100;
     private BackoffOptions backoff = BackoffOptions.DEFAULT;
     private Duration silenceMax = Duration.ofMinutes(1);
     private Consumer<DuetimeException> onDisconnect = error -> {};
@@ -320,6 +335,7 @@ public final class Subscriber implements AutoCloseable {
       start = from.startBuilder.build();
       extendMax = from.extendMax;
       handlers = from.handlers;
+      batchMax = from.batchMax;
       backoff = from.backoff;
       silenceMax = from.silenceMax;
       onDisconnect = from.onDisconnect;
@@ -373,9 +389,15 @@ public final class Subscriber implements AutoCloseable {
       return this;
     }
 
-    /** Sets how many handlers may run at once, a thread each. Default: 1. */
+    /** Sets how many calls of the handler may run at once, a thread each. Default: 1. */
     public Builder handlers(int value) {
       handlers = Math.max(1, value);
+      return this;
+    }
+
+    /** Sets the most deliveries in one call of a {@link BatchHandler}. The credit bounds a batch as well. Default: 100. */
+    public Builder batchMax(int value) {
+      batchMax = Math.max(1, value);
       return this;
     }
 
@@ -406,7 +428,10 @@ public final class Subscriber implements AutoCloseable {
       return this;
     }
 
-    /** Gets what a handler throws, before the delivery is nacked. Runs on the thread of the handler. Default: logs it. */
+    /**
+     * Gets what a handler throws, before the delivery is nacked; of a batch, once for each delivery. Runs on the thread of
+     * the handler. Default: logs it.
+     */
     public Builder onHandlerError(BiConsumer<Delivery, Throwable> value) {
       onHandlerError = Objects.requireNonNull(value);
       return this;
@@ -418,7 +443,14 @@ public final class Subscriber implements AutoCloseable {
      * @throws DuetimeException.InvalidArgument if a TLS file is bad or cannot be read
      */
     public Subscriber start(DeliveryHandler handler) {
-      return new Subscriber(new Builder(this), Objects.requireNonNull(handler)).begin();
+      Objects.requireNonNull(handler);
+      return new Subscriber(new Builder(this), 1, deliveries ->
+          Collections.singletonList(handler.handle(deliveries.get(0)))).begin();
+    }
+
+    /** As {@link #start}, with a handler of up to {@link #batchMax} deliveries. {@link #handlers} counts its calls. */
+    public Subscriber startBatch(BatchHandler handler) {
+      return new Subscriber(new Builder(this), batchMax, Objects.requireNonNull(handler)).begin();
     }
   }
 }

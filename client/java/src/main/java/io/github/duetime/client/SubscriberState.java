@@ -31,13 +31,6 @@ import java.util.function.LongSupplier;
  * reported as begun, and its lease is not extended. Thread-safe: every method takes the one lock.
  */
 final class SubscriberState {
-  /** A delivery for a handler, and the number of its stream. */
-  record Work(Delivery delivery, long stream) {
-    String token() {
-      return delivery.proto().getLeaseToken();
-    }
-  }
-
   /** What the connection thread does next. */
   enum Task {
     /** Send the request. */
@@ -402,14 +395,14 @@ final class SubscriberState {
 
   // ---- Handler threads
 
-  /** Waits for work. Returns null after a stop request, and when the subscriber has ended. */
-  Work takeWork() {
+  /** Waits for work: 1 to {@code most} deliveries. Returns none after a stop request, and when the subscriber has ended. */
+  List<Work> takeWork(int most) {
     lock.lock();
     try {
       for (;;) {
-        if (stopping || ended) return null;
-        Work work = pollWork();
-        if (work != null) return work;
+        if (stopping || ended) return List.of();
+        List<Work> batch = pollWork(most);
+        if (!batch.isEmpty()) return batch;
         workReady.awaitUninterruptibly();
       }
     } finally {
@@ -417,16 +410,19 @@ final class SubscriberState {
     }
   }
 
-  /** Returns the next delivery for a handler; null if there is none, or no handler is free. */
-  Work pollWork() {
+  /** Returns the next deliveries for a handler; none if there are none, or no handler is free. */
+  List<Work> pollWork(int most) {
     lock.lock();
     try {
       long now = clock.getAsLong();
       if (!confirmed.isEmpty()) {
         leases.begin(confirmed.peek().token(), now);
-        return confirmed.remove();
+        return List.of(confirmed.remove());
       }
-      while (busyHandlers < handlers && !queue.isEmpty()) {
+      List<Work> batch = new ArrayList<>(Math.min(most, queue.size()));
+      while (busyHandlers < handlers && !queue.isEmpty() && batch.size() < most) {
+        // A delivery to confirm gets a call of its own.
+        if (queue.peek().confirms() && !batch.isEmpty()) break;
         Work work = queue.remove();
         String token = work.token();
         if (leases.hasEnded(token, now)) {
@@ -435,53 +431,57 @@ final class SubscriberState {
           if (draining) taskReady.signal();
           continue;
         }
-        busyHandlers++;
         leases.begin(token, now);
-        if (!work.delivery.proto().getConfirmBegun()) {
-          if (!reports) return work;
-          unreported.put(token, now);
-          lastBegin = now;
-          if (wakeAt - now > REPORT_ALONE_NANOS) taskReady.signal();
-          return work;
+        if (work.confirms()) {
+          busyHandlers++;
+          confirming.put(token, work);
+          reportNow.add(token);
+          taskReady.signal();
+          continue;
         }
-        confirming.put(token, work);
-        reportNow.add(token);
-        taskReady.signal();
+        batch.add(work);
+        if (!reports) continue;
+        unreported.put(token, now);
+        lastBegin = now;
+        if (wakeAt - now > REPORT_ALONE_NANOS) taskReady.signal();
       }
-      return null;
+      if (!batch.isEmpty()) busyHandlers++;
+      return batch;
     } finally {
       lock.unlock();
     }
   }
 
-  /** The handler returned. */
-  void settle(Work work, Settlement settlement) {
+  /** The handler returned. There is one settlement for each of its deliveries. */
+  void settle(List<Work> batch, List<Settlement> settlements) {
     lock.lock();
     try {
-      delivered++;
       busyHandlers--;
-      boolean current = streamOpen && work.stream == stream;
-      if (current) {
-        leases.remove(work.token());
-        // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
-        if (unreported.remove(work.token()) != null && settlement.kind() == Settlement.Kind.LEAVE) {
-          reportNow.add(work.token());
-          taskReady.signal();
-        }
-      }
-      if (settlement.kind() == Settlement.Kind.LEAVE) {
-        left++;
-      } else if (!current) {
-        lost++;
-      } else {
-        outgoing.add(settlement.toProto(work.token()));
-        unconfirmed.put(work.token(), settlement.kind());
-        taskReady.signal();
-      }
-      if (draining) taskReady.signal();
+      for (int i = 0; i < batch.size(); i++) settle(batch.get(i), settlements.get(i));
+      taskReady.signal();
       if (stopping) changed.signalAll();
     } finally {
       lock.unlock();
+    }
+  }
+
+  private void settle(Work work, Settlement settlement) {
+    delivered++;
+    String token = work.token();
+    boolean leave = settlement.kind() == Settlement.Kind.LEAVE;
+    boolean current = streamOpen && work.stream() == stream;
+    if (current) {
+      leases.remove(token);
+      // Without a report, the server would take a delivery that is left for one that has perhaps ended its process.
+      if (unreported.remove(token) != null && leave) reportNow.add(token);
+    }
+    if (leave) {
+      left++;
+    } else if (!current) {
+      lost++;
+    } else {
+      outgoing.add(settlement.toProto(token));
+      unconfirmed.put(token, settlement.kind());
     }
   }
 

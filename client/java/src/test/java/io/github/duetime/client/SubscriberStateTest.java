@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.duetime.client.SubscriberState.Task;
-import io.github.duetime.client.SubscriberState.Work;
 import io.github.duetime.v1.DrainNotice;
 import io.github.duetime.v1.Settlement.ActionCase;
 import io.github.duetime.v1.SubscribeRequest;
@@ -47,6 +46,22 @@ class SubscriberStateTest {
     openStream();
   }
 
+  private Work takeWork() {
+    return single(state.takeWork(1));
+  }
+
+  private Work pollWork() {
+    return single(state.pollWork(1));
+  }
+
+  private static Work single(List<Work> batch) {
+    return batch.isEmpty() ? null : batch.get(0);
+  }
+
+  private void settle(Work work, Settlement settlement) {
+    state.settle(List.of(work), List.of(settlement));
+  }
+
   /** The leases with this action. */
   private static List<String> tokens(SubscribeRequest request, ActionCase action) {
     return request.getSettlementsList().stream().filter(settlement -> settlement.getActionCase() == action)
@@ -79,7 +94,7 @@ class SubscriberStateTest {
 
   private Work takenAt(long millis) {
     now = millis * MILLISECOND;
-    return state.pollWork();
+    return pollWork();
   }
 
   private void answer(Consumer<SubscribeResponse.Builder> fields) {
@@ -101,7 +116,7 @@ class SubscriberStateTest {
     deliver("a", "b", "c", "d", "e", "f", "g");
     List<Settlement> settlements = List.of(Settlement.ack(), Settlement.nack("r"), Settlement.deadLetter("r"),
         Settlement.release(), Settlement.ack(), Settlement.nackAfter(Duration.ofSeconds(1), "r"), Settlement.ack());
-    for (Settlement settlement : settlements) state.settle(state.takeWork(), settlement);
+    for (Settlement settlement : settlements) settle(takeWork(), settlement);
     assertEquals(List.of(3, 3, 1), written().stream().map(SubscriberStateTest::size).toList());
     assertEquals(3, state.counts().settleRequests());
   }
@@ -110,9 +125,9 @@ class SubscriberStateTest {
   void noRequestHoldsALeaseTwice() throws Exception {
     deliver("a", "b", "c", "d", "e");
     for (Settlement settlement : List.of(Settlement.ack(), Settlement.nack("r"), Settlement.release())) {
-      state.settle(state.takeWork(), settlement);
+      settle(takeWork(), settlement);
     }
-    state.takeWork();
+    takeWork();
     now = Times.nanos(LEASE) / 3;
     List<String> requests = new ArrayList<>();
     for (SubscribeRequest request : written()) {
@@ -141,7 +156,7 @@ class SubscriberStateTest {
     rows.forEach((settlement, text) -> {
       openStream(1);
       deliver("a");
-      state.settle(state.pollWork(), settlement);
+      settle(pollWork(), settlement);
       String sent = written().get(0).getSettlements(0).toString().replaceAll("\\s+", " ").strip();
       assertEquals(("lease_token: \"a\" " + text).strip(), sent);
     });
@@ -150,14 +165,14 @@ class SubscriberStateTest {
   @Test
   void aStopGivesBackWhatNoHandlerHasBegun() throws Exception {
     deliver("a", "b", "c");
-    Work begun = state.takeWork();
+    Work begun = takeWork();
     state.requestStop();
     SubscribeRequest request = written().get(0);
     assertTrue(request.getNoMoreDeliveries());
     assertEquals(List.of("b", "c"), tokens(request, ActionCase.RELEASE));
-    assertNull(state.takeWork());
+    assertNull(takeWork());
     assertTrue(!state.awaitHandlers(Duration.ofMillis(10)));
-    state.settle(begun, Settlement.ack());
+    settle(begun, Settlement.ack());
     assertTrue(state.awaitHandlers(Duration.ZERO));
     assertTrue(!state.awaitConfirmed(Duration.ofMillis(10)));
     state.onResponse(stream, SubscribeResponse.newBuilder().addSettled("a").addSettled("b").addSettled("c").build());
@@ -169,12 +184,12 @@ class SubscriberStateTest {
   @Test
   void aSettlementOfAnEarlierStreamIsNotSent() throws Exception {
     deliver("a", "b");
-    Work settled = state.takeWork();
-    Work running = state.takeWork();
-    state.settle(settled, Settlement.ack());
+    Work settled = takeWork();
+    Work running = takeWork();
+    settle(settled, Settlement.ack());
     state.endStream();
     openStream();
-    state.settle(running, Settlement.ack());
+    settle(running, Settlement.ack());
     assertEquals(List.of(), written());
     assertEquals(2, state.counts().lost());
   }
@@ -183,7 +198,7 @@ class SubscriberStateTest {
   void aDrainedStreamIsHalfClosedAfterTheLastConfirmation() throws Exception {
     deliver("a");
     state.onResponse(stream, SubscribeResponse.newBuilder().setDrain(DrainNotice.getDefaultInstance()).build());
-    state.settle(state.takeWork(), Settlement.ack());
+    settle(takeWork(), Settlement.ack());
     assertEquals(1, written().size());
     state.onResponse(stream, SubscribeResponse.newBuilder().addSettled("a").build());
     assertEquals(Task.HALF_CLOSE, state.nextTask(() -> true, SILENCE, SubscribeRequest.newBuilder()));
@@ -201,9 +216,9 @@ class SubscriberStateTest {
       Work a = takenAt(0);
       takenAt(85);
       now = 0;
-      if (row.other) state.settle(state.pollWork(), Settlement.ack());
+      if (row.other) settle(pollWork(), Settlement.ack());
       assertEquals(row.begun, writtenAt(row.at).getBegunList(), row.toString());
-      state.settle(a, Settlement.ack());
+      settle(a, Settlement.ack());
       assertEquals(row.begun.contains("b") ? List.of() : List.of("b"), writtenAt(500).getBegunList(), row.toString());
     }
   }
@@ -213,7 +228,7 @@ class SubscriberStateTest {
     for (boolean stops : List.of(false, true)) {
       openStream(1);
       deliver("a");
-      state.settle(takenAt(0), Settlement.leave());
+      settle(takenAt(0), Settlement.leave());
       if (stops) state.requestStop();
       assertEquals(List.of("a"), writtenAt(0).getBegunList());
       assertEquals(0, size(writtenAt(200)));
@@ -223,7 +238,7 @@ class SubscriberStateTest {
   @Test
   void reportsCountAgainstTheRoomOfARequest() {
     deliver("a", "b", "c", "d", "e", "f", "g");
-    for (int i = 0; i < 7; i++) state.pollWork();
+    for (int i = 0; i < 7; i++) pollWork();
     now = 100 * MILLISECOND;
     assertEquals(List.of(3, 3, 1), written().stream().map(SubscribeRequest::getBegunCount).toList());
   }
@@ -243,7 +258,7 @@ class SubscriberStateTest {
     connection.start();
     while (connection.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
     deliver("a");
-    state.takeWork();
+    takeWork();
     connection.join();
     assertEquals(List.of("a"), request.getBegunList());
   }
@@ -259,7 +274,7 @@ class SubscriberStateTest {
         assertEquals(List.of("a"), request.getBegunList());
         assertEquals(extended ? List.of("a") : List.of(), tokens(request, ActionCase.EXTEND));
         if (settled) {
-          state.settle(work, Settlement.ack());
+          settle(work, Settlement.ack());
           written();
         }
         for (int i = 0; i < 1 + (extended ? 1 : 0) + (settled ? 1 : 0); i++) refuse("a");
@@ -277,7 +292,7 @@ class SubscriberStateTest {
     for (String token : List.of("a", "b")) {
       Work work = takenAt(0);
       writtenAt(100);
-      state.settle(work, Settlement.ack());
+      settle(work, Settlement.ack());
       written();
       if (token.equals("a")) answer(response -> response.addSettled("a"));
       if (token.equals("b")) refuse("b");
@@ -297,25 +312,25 @@ class SubscriberStateTest {
     assertEquals(List.of("asks"), writtenAt(0).getBegunList());
     assertEquals(List.of("asks", "next"), tokens(writtenAt(LEASE.toMillis() / 3), ActionCase.EXTEND));
     answer(response -> response.addExtended("asks").addExtended("next"));
-    assertNull(state.pollWork(), "the handler waits");
+    assertNull(pollWork(), "the handler waits");
   }
 
   @Test
   void aHandlerIsCalledAfterTheConfirmationIfTheDeliveryAsksForIt() throws Exception {
     openStreamThatConfirms();
     answer(response -> response.addBegun("asks"));
-    assertEquals("asks", state.takeWork().token());
+    assertEquals("asks", takeWork().token());
     assertEquals(0, size(writtenAt(LEASE.toMillis() / 2)), "it is reported once");
 
     openStreamThatConfirms();
     refuse("asks");
     assertEquals(List.of(1L, 1L), List.of(state.counts().skipped(), state.counts().leasesLost()));
-    assertEquals("next", state.takeWork().token());
+    assertEquals("next", takeWork().token());
 
     openStreamThatConfirms();
     state.endStream();
     assertEquals(2, state.counts().skipped());
-    assertNull(state.pollWork());
+    assertNull(pollWork());
 
     openStreamThatConfirms();
     state.requestStop();
@@ -323,7 +338,7 @@ class SubscriberStateTest {
     assertEquals(List.of("asks", "next"), tokens(written().get(0), ActionCase.RELEASE));
     answer(response -> response.addBegun("asks").addSettled("asks").addSettled("next"));
     assertTrue(state.awaitConfirmed(Duration.ZERO));
-    assertNull(state.takeWork());
+    assertNull(takeWork());
   }
 
   @Test
@@ -332,7 +347,7 @@ class SubscriberStateTest {
     deliver("refused", "next");
     writtenAt(LEASE.toMillis() / 3);
     refuse("refused");
-    assertEquals("next", state.pollWork().token());
+    assertEquals("next", pollWork().token());
     assertEquals(List.of(1L, 1L), List.of(state.counts().skipped(), state.counts().leasesLost()));
 
     openStream(1);
@@ -347,7 +362,7 @@ class SubscriberStateTest {
   void aDeliveryThatWaitsForTooLongIsGivenBack() throws Exception {
     openStream(1);
     deliver("runs", "waits");
-    state.pollWork();
+    pollWork();
     for (long at = 100_000; at < 3_500_000; at += 100_000) {
       assertEquals(2, tokens(writtenAt(at), ActionCase.EXTEND).size(), "at " + at);
     }
@@ -357,6 +372,49 @@ class SubscriberStateTest {
     assertEquals(1, state.counts().skipped());
     answer(response -> response.addSettled("waits"));
     assertEquals(0, state.counts().released());
-    assertNull(state.pollWork());
+    assertNull(pollWork());
+  }
+
+  private static List<String> tokens(List<Work> batch) {
+    return batch.stream().map(Work::token).toList();
+  }
+
+  @Test
+  void aBatchIsWhatWaits() {
+    deliver("a", "b", "c");
+    List<Work> batch = state.pollWork(2);
+    assertEquals(List.of("a", "b"), tokens(batch));
+    assertEquals(List.of("c"), tokens(state.pollWork(2)));
+    state.settle(batch, List.of(Settlement.ack(), Settlement.nack("n")));
+    SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
+    state.takeRequest(request);
+    assertEquals(List.of("a"), tokens(request.build(), ActionCase.ACTION_NOT_SET));
+    assertEquals(List.of("b"), tokens(request.build(), ActionCase.NACK));
+    assertEquals(2, state.counts().delivered());
+  }
+
+  @Test
+  void aCallOfABatchTakesOneHandler() {
+    openStream(1);
+    deliver("a", "b", "c");
+    List<Work> batch = state.pollWork(2);
+    assertEquals(List.of(), state.pollWork(2), "the handler runs");
+    state.settle(batch, List.of(Settlement.ack(), Settlement.ack()));
+    assertEquals(List.of("c"), tokens(state.pollWork(2)));
+  }
+
+  @Test
+  void aBatchHasNoDeliveryWhoseLeaseHasEndedAndOneToConfirmIsAlone() {
+    deliver("a", "b");
+    now = LEASE.toNanos();
+    deliver("c");
+    state.onResponse(stream, SubscribeResponse.newBuilder().addDeliveries(
+        io.github.duetime.v1.Delivery.newBuilder().setLeaseToken("asks").setConfirmBegun(true)).build());
+    deliver("d");
+    assertEquals(List.of("c"), tokens(state.pollWork(9)));
+    assertEquals(2, state.counts().skipped());
+    assertEquals(List.of("d"), tokens(state.pollWork(9)), "beside the one that waits for the server");
+    state.onResponse(stream, SubscribeResponse.newBuilder().addBegun("asks").build());
+    assertEquals(List.of("asks"), tokens(state.pollWork(9)));
   }
 }

@@ -343,7 +343,7 @@ final class Calls {
       return new JsonObject();
     });
     ops.put("subscriber_finish", request -> {
-      worker(request).finish(request.get("n").getAsLong(), request.getAsJsonObject("settlement"));
+      worker(request).finish(request.get("n").getAsLong(), request);
       return new JsonObject();
     });
     ops.put("subscriber_counts", request -> worker(request).counts());

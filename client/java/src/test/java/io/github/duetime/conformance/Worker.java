@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.conformance;
 
+import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.github.duetime.client.BackoffOptions;
 import io.github.duetime.client.Delivery;
@@ -10,6 +11,9 @@ import io.github.duetime.client.Settlement;
 import io.github.duetime.client.Subscriber;
 import io.github.duetime.client.SubscriberCounts;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -20,7 +24,9 @@ final class Worker {
   private static final JsonObject LEAVE = new JsonObject();
 
   static {
-    LEAVE.addProperty("kind", "leave");
+    JsonObject settlement = new JsonObject();
+    settlement.addProperty("kind", "leave");
+    LEAVE.add("settlement", settlement);
   }
 
   private final String name;
@@ -28,8 +34,9 @@ final class Worker {
   private final Duration handlerTime;
   // The payload whose handler ends the process; null: none.
   private final String exitOn;
-  private final AtomicLong deliveries = new AtomicLong();
-  private final Map<Long, CompletableFuture<JsonObject>> settlements = new ConcurrentHashMap<>();
+  private final AtomicLong calls = new AtomicLong();
+  // How each call ends: a request of subscriber_finish.
+  private final Map<Long, CompletableFuture<JsonObject>> endings = new ConcurrentHashMap<>();
   private final Subscriber subscriber;
 
   Worker(JsonObject request, DuetimeClient client) {
@@ -52,7 +59,8 @@ final class Worker {
     if (request.has("extend_max_ms")) builder.extendMax(Wire.millis(request, "extend_max_ms", null));
     if (request.has("silence_max_ms")) builder.silenceMax(Wire.millis(request, "silence_max_ms", null));
     if (request.has("handlers")) builder.handlers(request.get("handlers").getAsInt());
-    subscriber = builder.start(this::handle);
+    subscriber = request.has("batch")
+        ? builder.batchMax(request.get("batch").getAsInt()).startBatch(this::handleBatch) : builder.start(this::handle);
     subscriber.ended().whenComplete((nothing, error) -> {
       if (error == null) return;
       JsonObject event = event("ended");
@@ -69,23 +77,44 @@ final class Worker {
   }
 
   private Settlement handle(Delivery delivery) throws Exception {
-    if (delivery.text().equals(exitOn)) Runtime.getRuntime().halt(3);
-    long n = deliveries.incrementAndGet();
     JsonObject event = event("delivery");
-    event.addProperty("n", n);
     event.add("delivery", Wire.json(delivery.proto()));
-    Wire.print(event);
-    if (manual) {
-      JsonObject settlement = settlement(n).get();
-      settlements.remove(n);
-      return settlementOf(settlement);
-    }
-    Thread.sleep(handlerTime.toMillis());
-    return Settlement.ack();
+    JsonObject ending = await(event, List.of(delivery));
+    return ending == null ? Settlement.ack() : settlementOf(ending.getAsJsonObject("settlement"));
   }
 
-  private CompletableFuture<JsonObject> settlement(long n) {
-    return settlements.computeIfAbsent(n, key -> new CompletableFuture<>());
+  private List<Settlement> handleBatch(List<Delivery> deliveries) throws Exception {
+    JsonObject event = event("batch");
+    JsonArray list = new JsonArray();
+    deliveries.forEach(delivery -> list.add(Wire.json(delivery.proto())));
+    event.add("deliveries", list);
+    JsonObject ending = await(event, deliveries);
+    if (ending == null) return List.of();
+    if (ending.has("settlement")) {
+      return Collections.nCopies(deliveries.size(), settlementOf(ending.getAsJsonObject("settlement")));
+    }
+    List<Settlement> settlements = new ArrayList<>();
+    ending.getAsJsonArray("settlements").forEach(settlement -> settlements.add(settlementOf(settlement.getAsJsonObject())));
+    return settlements;
+  }
+
+  /** Prints the event of a call, and waits for its end. Returns null in the mode "ack". */
+  private JsonObject await(JsonObject event, List<Delivery> deliveries) throws Exception {
+    if (deliveries.stream().anyMatch(delivery -> delivery.text().equals(exitOn))) Runtime.getRuntime().halt(3);
+    long n = calls.incrementAndGet();
+    event.addProperty("n", n);
+    Wire.print(event);
+    if (manual) {
+      JsonObject ending = ending(n).get();
+      endings.remove(n);
+      return ending;
+    }
+    Thread.sleep(handlerTime.toMillis());
+    return null;
+  }
+
+  private CompletableFuture<JsonObject> ending(long n) {
+    return endings.computeIfAbsent(n, key -> new CompletableFuture<>());
   }
 
   private static Settlement settlementOf(JsonObject json) {
@@ -102,8 +131,8 @@ final class Worker {
     };
   }
 
-  void finish(long n, JsonObject settlement) {
-    settlement(n).complete(settlement);
+  void finish(long n, JsonObject request) {
+    ending(n).complete(request);
   }
 
   boolean stop(Duration handlers, Duration confirm) {
@@ -112,7 +141,7 @@ final class Worker {
 
   /** Lets the waiting handlers return without a settlement, and stops the subscriber. */
   void close() {
-    settlements.values().forEach(settlement -> settlement.complete(LEAVE));
+    endings.values().forEach(ending -> ending.complete(LEAVE));
     subscriber.stop(Duration.ofSeconds(1), Duration.ofSeconds(1));
   }
 
