@@ -71,7 +71,9 @@ Json ResultsJson(const std::vector<Result>& results) {
 }  // namespace
 
 Calls::Calls() {
-  ops_["hello"] = [](const Json&) -> Json { return {{"language", "cpp"}, {"lacks", {"token", "batch"}}}; };
+  ops_["hello"] = [](const Json&) -> Json {
+    return {{"language", "cpp"}, {"lacks", {"token", "batch"}}};
+  };
   ops_["client_open"] = [this](const Json& request) -> Json {
     client::ClientOptions options;
     options.server = {.target = request.at("server"),
