@@ -328,17 +328,20 @@ void Gatherer::OnEnd(const grpc::Status& status) {
                        (!stream.served && (code == StatusCode::UNIMPLEMENTED ||
                                            code == StatusCode::RESOURCE_EXHAUSTED));
   if (refused) separate_until_ = Clock::now() + kSeparatePause;
-  // Of a call, this reason says that it changed nothing. The stream may have begun the call.
-  if (stream.served && GetErrorInfo(ToAbslStatus(error)).reason == "NOT_LEADER") {
-    error = {code, error.error_message()};
+  const std::string reason = GetErrorInfo(ToAbslStatus(error)).reason;
+  const bool none_taken =
+      !stream.served && (code == StatusCode::UNIMPLEMENTED || reason == "STREAM_LIMIT");
+  // Of a call, these say that it changed nothing. The stream may have begun the call.
+  if (code == StatusCode::RESOURCE_EXHAUSTED || (stream.served && reason == "NOT_LEADER")) {
+    error = {StatusCode::UNAVAILABLE, error.error_message()};
   }
   for (const auto& [number, call] : stream.open) {
     // A stream that answered nothing would be followed by others like it.
     const bool not_taken =
-        stream.served && stream.calls_taken.has_value() && number > *stream.calls_taken;
-    if (!refused && !not_taken) call->error = error;
-    call->End(refused || not_taken ? PendingCall::Outcome::kNotTaken
-                                   : PendingCall::Outcome::kError);
+        none_taken || ((stream.served || refused) && stream.calls_taken.has_value() &&
+                       number > *stream.calls_taken);
+    if (!not_taken) call->error = error;
+    call->End(not_taken ? PendingCall::Outcome::kNotTaken : PendingCall::Outcome::kError);
   }
   for (PendingCall* const call : waiting_) call->End(PendingCall::Outcome::kNotTaken);
   waiting_.clear();

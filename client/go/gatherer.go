@@ -284,29 +284,35 @@ func (g *gatherer) onEnd(stream *gatheredStream, err error, callsTaken *int64) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.stream = nil
-	refusal := status.Code(err)
-	switch {
-	case refusal == codes.InvalidArgument && callsTaken != nil,
-		!stream.served && (refusal == codes.Unimplemented || refusal == codes.ResourceExhausted):
-		// The server knows no such stream, has too many, or allows only smaller frames.
+	refusal, reason := status.Code(err), errorOf(context.Background(), err).Reason
+	// The server knows no such stream, has too many, or allows only smaller frames.
+	refused := refusal == codes.InvalidArgument && callsTaken != nil ||
+		!stream.served && (refusal == codes.Unimplemented || refusal == codes.ResourceExhausted)
+	if refused {
 		g.separateUntil = time.Now().Add(separatePause)
-		err = errSeparate
 		for _, waiting := range g.waiting {
-			waiting.answered <- gatheredAnswer{err: err}
+			waiting.answered <- gatheredAnswer{err: errSeparate}
 		}
 		g.waiting = nil
+	}
+	noneTaken := !stream.served && (refusal == codes.Unimplemented || reason == "STREAM_LIMIT")
+	switch {
 	case err == io.EOF:
 		err = status.Error(codes.Unavailable, "the server ended the stream of calls before it answered")
-	case stream.served && errorOf(context.Background(), err).Reason == "NOT_LEADER":
-		// Of a call, this reason says that it changed nothing. The stream may have begun the call.
+	case stream.served && reason == "NOT_LEADER", refusal == codes.ResourceExhausted:
+		// Of a call, these say that it changed nothing. The stream may have begun the call.
 		err = status.Error(codes.Unavailable, status.Convert(err).Message())
 	}
 	var again []*gatheredCall
 	for number, waiting := range stream.open {
-		// A stream that answered nothing would be followed by others like it.
-		if callsTaken != nil && number > *callsTaken && stream.served && err != errSeparate {
+		notTaken := noneTaken || callsTaken != nil && number > *callsTaken
+		switch {
+		case notTaken && refused:
+			waiting.answered <- gatheredAnswer{err: errSeparate}
+		case notTaken && stream.served:
 			again = append(again, waiting)
-		} else {
+		default:
+			// A stream that answered nothing would be followed by others like it.
 			waiting.answered <- gatheredAnswer{err: err}
 		}
 	}

@@ -195,6 +195,22 @@ func TestTheStreamEndsBecauseItsMemberLeadsNoMore(t *testing.T) {
 	}
 }
 
+// Without the reason of a limit of streams, the server may have taken the calls.
+func TestAStreamThatIsDroppedBeforeItsFirstAnswerMayHaveBegunItsCalls(t *testing.T) {
+	fake := &fakeServer{callStream: func(stream pb.Messages_CallStreamServer) error {
+		_, _ = stream.Recv()
+		return status.Error(codes.ResourceExhausted, "the client does not read its answers")
+	}}
+	client := fake.start(t)
+	client.options.AttemptsMax = 1
+	if _, err := client.Schedule(context.Background(), Message{Topic: "t"}); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if len(fake.scheduled) != 0 {
+		t.Error("made again")
+	}
+}
+
 func TestACallerThatGivesUp(t *testing.T) {
 	answered, got := make(chan struct{}), make(chan *pb.StreamedCall, 10)
 	fake := &fakeServer{callStream: func(stream pb.Messages_CallStreamServer) error {
@@ -249,7 +265,7 @@ func TestCallsOfTheirOwn(t *testing.T) {
 			return status.Error(codes.InvalidArgument, "BATCH_TOO_LARGE")
 		}},
 		"too many streams": {message: plain, stream: func(pb.Messages_CallStreamServer) error {
-			return status.Error(codes.ResourceExhausted, "STREAM_LIMIT")
+			return statusOf(&pb.Failure{Code: int32(codes.ResourceExhausted), Reason: "STREAM_LIMIT"}).Err()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

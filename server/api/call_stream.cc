@@ -234,8 +234,9 @@ void CallStream::OnServingState() {
 
 void CallStream::OnSweep(base::Now now) {
   if (now.mono_ms >= close_by_mono_ms_) {
-    // Not OK, because answers are missing.
-    return End(rpc::ToGrpcStatus(closing_->ok() ? base::DrainingError() : *closing_));
+    // Answers are missing. OK would say that there are none, and a reason why a call is refused that
+    // the calls changed nothing.
+    return End(rpc::ToGrpcStatus(base::DrainingError()));
   }
   DropIfTooLarge();
   if (ended()) return;

@@ -112,7 +112,6 @@ bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, C
   if (!reply->status.ok() || (!untouched && !command.stop_redelivery)) return false;
   reply->redelivery_stopped = !untouched;
   reply->status = changes_->Cancel(now, found, reply->redelivery_stopped);
-  if (found.recent.has_value()) ++core_.stats.cancelled_unread;
   DT_CHECK(!reply->status.ok() || locks_->ChangeInFlight(reply->id));
   return true;
 }

@@ -32,8 +32,10 @@ absl::Status MessageChanges::Cancel(base::Now now, const FoundMessage& found,
   DT_CHECK(redelivery_stopped || found.delivery.untouched());
   absl::Status status = End(now, found, EndState::kCancelled, redelivery_stopped);
   if (!status.ok()) return status;
-  core_.writes.Then([this](base::Now, bool ok) {
-    if (ok) ++core_.stats.cancelled;
+  core_.writes.Then([this, unread = found.recent.has_value()](base::Now, bool ok) {
+    if (!ok) return;
+    ++core_.stats.cancelled;
+    if (unread) ++core_.stats.cancelled_unread;
   });
   const bool recurs = (found.record.header.flags & MessageFlags::kRecurs) != 0;
   if (recurs) core_.occurrences->OnOccurrenceCancelled(now, found.key.id);

@@ -13,7 +13,6 @@
 namespace duetime::messages {
 
 using protocol::NewMessage;
-using scheduler::RecentMessages;
 using scheduler::Scheduler;
 using storage::MessageId;
 using storage::MessageRef;
@@ -36,18 +35,11 @@ absl::Status SetDeliverTime(uint64_t deliver_ms, bool moved, uint64_t ttl_ms, st
   return absl::OkStatus();
 }
 
-// See RecentMessages.
-RecentMessages::Entry RecentOf(const NewMessage& message, const protocol::AcceptedMessage& answer,
-                               const MessageRef& ref) {
+// True if RecentMessages keeps the message.
+bool IsKept(const protocol::AcceptedMessage& answer, const MessageRef& message) {
   constexpr uint8_t kNotKept = storage::MessageFlags::kKeyed | storage::MessageFlags::kRecurs |
                                storage::MessageFlags::kDeadLetter;
-  if ((ref.flags & kNotKept) != 0 || answer.deliver_ms != ref.key.due_ms) return {};
-  DT_CHECK_EQ(ref.key.due_ms, ref.key.id.due_ms());
-  return {.id = ref.key.id,
-          .accept_ms = message.accept_ms,
-          .topic = ref.topic,
-          .payload_bytes = message.payload_bytes,
-          .record_bytes = ref.bytes};
+  return (message.flags & kNotKept) == 0 && answer.deliver_ms == message.key.due_ms;
 }
 
 }  // namespace
@@ -57,7 +49,7 @@ MessageCreator::MessageCreator(const delivery::Core& core, const MinuteLimits* m
 
 absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
                                     protocol::AcceptedMessage* answer,
-                                    std::vector<Created>* created) {
+                                    std::vector<MessageRef>* created) {
   DT_CHECK(!message->record.empty());
   DT_CHECK(answer->status.ok());
   if (const protocol::TopicQuota* const quota = core_.writer.QuotaOf(message->topic);
@@ -99,16 +91,24 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
       .flags = message->flags};
   DT_CHECK_GE(ref.key.due_ms, answer->deliver_ms);
   answer->id = ref.key.id;
-  created->push_back({.message = ref, .recent = RecentOf(*message, *answer, ref)});
+  created->push_back(ref);
+  if (IsKept(*answer, ref)) {
+    DT_CHECK_EQ(ref.key.due_ms, ref.key.id.due_ms());
+    core_.writer.recent().Add({.id = ref.key.id,
+                               .accept_ms = message->accept_ms,
+                               .topic = ref.topic,
+                               .payload_bytes = message->payload_bytes,
+                               .record_bytes = ref.bytes});
+  }
   core_.scheduler.Put(now, ref, std::move(message->record));
   return absl::OkStatus();
 }
 
-void MessageCreator::OnCommitted(const std::vector<Created>& created) {
+void MessageCreator::OnCommitted(const std::vector<MessageRef>& created) {
   core_.scheduler.CountAccepted(created.size());
-  for (const Created& one : created) {
-    core_.scheduler.OnPut(one.message);
-    if (one.recent.id != MessageId{}) core_.writer.recent().Add(one.recent);
+  for (const MessageRef& message : created) {
+    core_.scheduler.OnPut(message);
+    core_.writer.recent().MarkStored(message.key.id);
   }
 }
 

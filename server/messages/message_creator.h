@@ -9,7 +9,6 @@
 #include "server/delivery/core.h"
 #include "server/messages/minute_limits.h"
 #include "server/protocol/commands.h"
-#include "server/scheduler/recent_messages.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::messages {
@@ -21,12 +20,6 @@ namespace duetime::messages {
 // safety: confined to the shard's engine thread.
 class MessageCreator {
  public:
-  struct Created {
-    storage::MessageRef message;
-    // The id is empty if the message is not kept there.
-    scheduler::RecentMessages::Entry recent;
-  };
-
   // REQUIRES: all pointers outlive it.
   MessageCreator(const delivery::Core& core, const MinuteLimits* minute_limits);
 
@@ -35,9 +28,9 @@ class MessageCreator {
   // RESOURCE_EXHAUSTED TOPIC_FULL or MINUTE_FULL, DATA_LOSS if the record is damaged, or an error
   // of MinuteLimits::Place.
   absl::Status Create(base::Now now, protocol::NewMessage* message,
-                      protocol::AcceptedMessage* answer, std::vector<Created>* created);
+                      protocol::AcceptedMessage* answer, std::vector<storage::MessageRef>* created);
   // The messages are in the store.
-  void OnCommitted(const std::vector<Created>& created);
+  void OnCommitted(const std::vector<storage::MessageRef>& created);
 
   // Sets deliver_ms and minute_limit_exceeded of the answer. The time is that of the request, or
   // lies in another minute that has room. Errors as MinuteLimits::Place.

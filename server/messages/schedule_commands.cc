@@ -259,7 +259,7 @@ absl::Status ScheduleCommands::Create(base::Now now, NewMessage* message, Accept
   absl::Status status = creator_.Create(now, message, answer, &round->created);
   if (!status.ok() || round->created.size() == created) return status;
   DT_CHECK_EQ(round->created.size(), created + 1);
-  DT_CHECK(round->created.back().message.key.id == answer->id);
+  DT_CHECK(round->created.back().key.id == answer->id);
   if (message->options == nullptr) return status;
   const ScheduleOptions& options = *message->options;
   if (!options.key.empty()) {

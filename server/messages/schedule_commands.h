@@ -47,7 +47,7 @@ class ScheduleCommands {
   // Messages of a call that are decided and committed together.
   struct Round {
     std::shared_ptr<Call> call;
-    std::vector<MessageCreator::Created> created;
+    std::vector<storage::MessageRef> created;
     std::vector<MessageLocks::Name> locked;
   };
   // The message that a request id or a key leads to.

@@ -98,7 +98,7 @@ class MessageWriter {
   bool waits_to_count() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
-  // Erase forgets the message. Whoever accepts a message adds it after the commit.
+  // Erase forgets the message. Whoever accepts a message adds it.
   RecentMessages& recent() { return recent_; }
   const RecentMessages& recent() const { return recent_; }
 

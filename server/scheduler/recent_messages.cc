@@ -1,31 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/scheduler/recent_messages.h"
 
+#include <algorithm>
+
+#include "server/base/check.h"
+
 namespace duetime::scheduler {
 
 using storage::MessageId;
 
 void RecentMessages::Add(const Entry& entry) {
   if (max_ == 0) return;
-  if (ring_.empty()) {
+  DT_CHECK(!entry.stored);
+  if (ring_ == nullptr) {
     first_ = entry.id.sequence();
-    // Pages that are not used take no memory.
-    ring_.reserve(max_);
+    // An entry of zeros is a free place.
+    ring_.reset(static_cast<Entry*>(std::calloc(max_, sizeof(Entry))));
+    DT_CHECK(ring_ != nullptr);
   }
   const size_t place = PlaceOf(entry.id);
-  if (place >= ring_.size()) ring_.resize(place + 1);
+  used_ = std::max(used_, place + 1);
   ring_[place] = entry;
 }
 
+void RecentMessages::MarkStored(const MessageId& id) {
+  if (Entry* const entry = At(id); entry != nullptr) entry->stored = true;
+}
+
 void RecentMessages::Forget(const MessageId& id) {
-  if (Find(id) != nullptr) ring_[PlaceOf(id)] = {};
+  if (Entry* const entry = At(id); entry != nullptr) *entry = {};
 }
 
 const RecentMessages::Entry* RecentMessages::Find(const MessageId& id) const {
+  const Entry* const entry = At(id);
+  return entry != nullptr && entry->stored ? entry : nullptr;
+}
+
+RecentMessages::Entry* RecentMessages::At(const MessageId& id) const {
   // The empty id is that of free places.
-  if (ring_.empty() || id == MessageId{}) return nullptr;
-  const size_t place = PlaceOf(id);
-  return place < ring_.size() && ring_[place].id == id ? &ring_[place] : nullptr;
+  if (ring_ == nullptr || id == MessageId{}) return nullptr;
+  Entry* const entry = &ring_[PlaceOf(id)];
+  return entry->id == id ? entry : nullptr;
 }
 
 }  // namespace duetime::scheduler

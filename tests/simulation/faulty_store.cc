@@ -38,10 +38,17 @@ storage::AppendOutcome FaultyStore::Append(std::span<const RecordBatch> group,
     }
   }
   if (fault_ == PlantedFault::kReverseGroups) std::reverse(batches.begin(), batches.end());
+  const size_t unsynced_before = disk_->unsynced_appends();
   const storage::AppendOutcome outcome = TestStore::Append(batches, durability);
   erased_.insert(erased_.end(), ended.begin(), ended.end());
   unsynced_ends_.push_back(std::move(ended));
-  if (disk_->unsynced_appends() == 0) unsynced_ends_.clear();
+  // An append that failed is the last one. RocksDB syncs older appends when it switches its log.
+  size_t unsynced = disk_->unsynced_appends();
+  if (outcome != storage::AppendOutcome::kAccepted && unsynced == unsynced_before) ++unsynced;
+  if (unsynced_ends_.size() > unsynced) {
+    unsynced_ends_.erase(unsynced_ends_.begin(),
+                         unsynced_ends_.end() - static_cast<int64_t>(unsynced));
+  }
   return outcome;
 }
 

@@ -222,25 +222,28 @@ export class Gatherer {
     const ownStream = this.stream === stream;
     if (ownStream) this.stream = undefined;
     const { served, callsTaken } = stream;
-    // Of a call, NOT_LEADER says that it changed nothing. The stream may have begun the call.
-    const lost = error === undefined || error.code === 'CANCELLED' || (served && error.reason === 'NOT_LEADER');
-    let outcome: DuetimeError | typeof SEPARATE = lost
+    // Of a call, the last two say that it changed nothing. The stream may have begun the call.
+    const lost = error === undefined || error.code === 'CANCELLED' || error.code === 'RESOURCE_EXHAUSTED'
+      || (served && error.reason === 'NOT_LEADER');
+    const outcome = lost
       ? new DuetimeError('UNAVAILABLE', 'the stream of calls ended; the outcome is unknown', {}, { cause: error })
       : error;
     // The server knows no such stream, has too many, or allows only smaller frames.
-    const refused = !served && (error?.code === 'UNIMPLEMENTED' || error?.code === 'RESOURCE_EXHAUSTED');
-    if (refused || (error?.code === 'INVALID_ARGUMENT' && callsTaken !== undefined)) {
+    const refused = (!served && (error?.code === 'UNIMPLEMENTED' || error?.code === 'RESOURCE_EXHAUSTED'))
+      || (error?.code === 'INVALID_ARGUMENT' && callsTaken !== undefined);
+    const noneTaken = !served && (error?.code === 'UNIMPLEMENTED' || error?.reason === 'STREAM_LIMIT');
+    if (refused) {
       this.separateUntil = performance.now() + SEPARATE_PAUSE;
-      outcome = SEPARATE;
       if (ownStream) this.finish(this.waiting, SEPARATE);
     }
     const later = [...this.waiting];
     this.waiting.clear();
     for (const [number, call] of stream.open) {
-      // A stream that answered nothing would be followed by others like it.
-      const again = callsTaken !== undefined && number > callsTaken && served && outcome !== SEPARATE;
+      const notTaken = noneTaken || (callsTaken !== undefined && number > callsTaken);
       call.sent = undefined;
-      if (again) this.waiting.add(call);
+      if (notTaken && refused) call.finish(SEPARATE);
+      // A stream that answered nothing would be followed by others like it.
+      else if (notTaken && served) this.waiting.add(call);
       else call.finish(outcome);
     }
     stream.open.clear();

@@ -10,7 +10,7 @@ import { Server, ServerCredentials, type ServiceDefinition } from '@grpc/grpc-js
 
 import { type Calls, Client, type ScheduleResponse, Settlement } from '../src';
 import { rpcOf } from '../src/codec';
-import { notLeader } from './not_leader';
+import { refusal } from './refusal';
 
 // A server. It delivers its name once on each stream of a subscriber.
 class Member {
@@ -26,18 +26,18 @@ class Member {
   constructor(readonly name: string) {
     const unary = (_: unknown, answer: (error: object | null, response?: object) => void): void => {
       if (this.admits()) answer(null, {});
-      else answer(notLeader());
+      else answer(refusal('NOT_LEADER'));
     };
     this.serve('Schedule', false, unary);
     this.serve('Reschedule', false, unary);
     this.serve('Subscribe', true, (stream) => {
-      if (!this.admits()) return void stream.emit('error', notLeader());
+      if (!this.admits()) return void stream.emit('error', refusal('NOT_LEADER'));
       stream.on('data', () => undefined).on('error', () => undefined);
       stream.write({ started: {}, deliveries: [{ messageId: name, leaseToken: name }] });
       this.subscribers.add(stream);
     });
     this.serve('ScheduleStream', true, (stream) => {
-      if (!this.admits()) return void stream.emit('error', notLeader());
+      if (!this.admits()) return void stream.emit('error', refusal('NOT_LEADER'));
       stream.on('data', () => stream.write({ results: [{ message: { id: name } }] }));
       stream.on('end', () => stream.end());
     });
@@ -71,7 +71,7 @@ class Member {
 
   resign(): void {
     this.leads = this.serving = false;
-    for (const stream of this.subscribers) stream.emit('error', notLeader());
+    for (const stream of this.subscribers) stream.emit('error', refusal('NOT_LEADER'));
     this.subscribers.clear();
   }
 

@@ -9,7 +9,7 @@ import { Server, ServerCredentials, type ServerDuplexStream, status } from '@grp
 
 import { Client, type CallStreamRequest, type ClientOptions, type StreamedCall } from '../src';
 import { rpcOf } from '../src/codec';
-import { notLeader } from './not_leader';
+import { refusal } from './refusal';
 
 type Frames = ServerDuplexStream<CallStreamRequest, object>;
 
@@ -130,7 +130,7 @@ test('after the end of a stream only the calls that it did not take are made aga
 test('a stream that ends because its member leads no more may have begun its calls', limits, () => withClient(async (client) => {
   onFrame = (stream, calls) => {
     stream.write({ answers: [answerOf(calls[0]!)], callsTaken: 2n });
-    stream.emit('error', notLeader());
+    stream.emit('error', refusal('NOT_LEADER'));
   };
   const results = await Promise.allSettled(['a', 'b'].map((topic) => client.schedule({ topic, delay: 0 })));
   assert.deepEqual(results.map((result) => (result.status === 'fulfilled' ? result.status : [result.reason.code, result.reason.reason])),
@@ -150,11 +150,18 @@ for (const [how, end] of [
 
 for (const code of [status.UNIMPLEMENTED, status.RESOURCE_EXHAUSTED]) {
   test(`calls are calls of their own after ${status[code]}`, limits, () => withClient(async (client) => {
-    onFrame = (stream) => fail(stream, code);
+    onFrame = (stream) => void stream.emit('error', refusal('STREAM_LIMIT', code));
     for (let call = 0; call < 2; ++call) await client.schedule({ topic: 't', delay: 0 });
     assert.deepEqual([streams, unaryCalls], [1, 2]);
   }));
 }
+
+// Without the reason of a limit of streams, the server may have taken the call.
+test('a stream that is dropped before its first answer may have begun its calls', limits, () => withClient(async (client) => {
+  onFrame = (stream) => fail(stream, status.RESOURCE_EXHAUSTED);
+  await assert.rejects(client.schedule({ topic: 't', delay: 0 }), { code: 'UNAVAILABLE' });
+  assert.equal(unaryCalls, 0);
+}));
 
 test('a large request and separateCalls make calls of their own', limits, async () => {
   await withClient(async (client) => void (await client.schedule({ topic: 't', delay: 0, payload: Buffer.alloc(65 << 10) })));

@@ -431,6 +431,18 @@ TEST_F(WaitingCallsTest, ACallThatIsGivenUpIsNeverSent) {
   EXPECT_FALSE(sent);
 }
 
+// Without the reason of a limit of streams, the server may have taken the call.
+TEST_F(GathererTest, AStreamThatIsDroppedBeforeItsFirstAnswerMayHaveBegunItsCalls) {
+  Play([&](Frames* stream) {
+    v1::CallStreamRequest frame;
+    stream->Read(&frame);
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                        "the client does not read its answers");
+  });
+  EXPECT_TRUE(absl::IsUnavailable(client_->Schedule({.topic = "t"}, Repeat::kNever).status()));
+  EXPECT_EQ(SeparateCalls(), 0u);
+}
+
 TEST_F(WaitingCallsTest, GoOnTheNextStream) {
   PlayAndFill([this](Frames* stream) {
     return streams_ == 1 ? MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING")

@@ -80,6 +80,55 @@ TEST_F(ChangeCommandsTest, ACancelReadsWhatMayNotBeAsItWasAccepted) {
   EXPECT_EQ(stats_.cancelled_unread, 0u);
 }
 
+// The store has a batch, and the engine does not know yet: whoever reads the store may end or move
+// its messages.
+class InTheStoreTest : public ChangeCommandsTest {
+ protected:
+  MessageId SendAndAppend() {
+    Schedule(Message("another", 60'000));
+    Send(Message("p", 60'000));
+    batch_ = writes_.Take();
+    EXPECT_EQ(store_.Append(std::span(&batch_->records, 1), batch_->durability),
+              storage::AppendOutcome::kAccepted);
+    storage::Page<storage::MessageRef> page;
+    EXPECT_TRUE(
+        store_.Scan(0, {}, storage::MessageKey::FirstAt(MessageId::kDueMax), {}, &page).ok());
+    return page.items.back().key.id;
+  }
+  void Complete() {
+    writes_.Complete(now_, batch_->sequence, true);
+    Commit();
+  }
+
+ private:
+  std::optional<scheduler::PendingWrites::Batch> batch_;
+};
+
+TEST_F(InTheStoreTest, AMessageThatWasMovedIsCancelledWhereItIs) {
+  const MessageId id = SendAndAppend();
+  ASSERT_TRUE(*bulk_.Move(now_, id, kStart + 90'000, kStart));
+  Complete();
+  EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kDone);
+  EXPECT_FALSE(store_.Get(0, {.due_ms = kStart + 90'000, .id = id})->has_value());
+  EXPECT_EQ(*writer_.Pending(kTopic), 1);
+}
+
+TEST_F(InTheStoreTest, AMessageThatWasEndedIsNotEndedAgain) {
+  for (const bool by_bulk : {false, true}) {
+    const MessageId id = SendAndAppend();
+    const int64_t pending = *writer_.Pending(kTopic);
+    if (by_bulk) {
+      ASSERT_TRUE(*bulk_.Cancel(now_, id, /*stop_redelivery=*/true));
+    } else {
+      commands_.change.Cancel(now_, {.target = ById(id)});
+    }
+    Complete();
+    if (!by_bulk) EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kDone);
+    EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kAlreadyCancelled);
+    EXPECT_EQ(*writer_.Pending(kTopic), pending - 1);
+  }
+}
+
 TEST_F(ChangeCommandsTest, ASecondCancelWaitsForTheFirst) {
   const MessageId id = Scheduled();
   commands_.change.Cancel(now_, {.position = 0, .target = ById(id)});

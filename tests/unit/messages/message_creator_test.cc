@@ -17,7 +17,7 @@ class MessageCreatorTest : public MessagesFixture {
   storage::MessageRecord Stored() {
     Commit();
     storage::MessageRecord record;
-    auto bytes = store_.Get(0, created_.at(0).message.key);
+    auto bytes = store_.Get(0, created_.at(0).key);
     EXPECT_TRUE(bytes.ok() && bytes->has_value());
     bytes_ = **bytes;
     EXPECT_TRUE(storage::DecodeMessageRecord(bytes_, &record).ok());
@@ -26,7 +26,7 @@ class MessageCreatorTest : public MessagesFixture {
 
   MessageCreator creator_{core_, &minute_limits_};
   protocol::AcceptedMessage answer_;
-  std::vector<MessageCreator::Created> created_;
+  std::vector<storage::MessageRef> created_;
   std::string bytes_;
 };
 
@@ -34,7 +34,7 @@ TEST_F(MessageCreatorTest, APlainMessageIsStoredAsItCame) {
   protocol::NewMessage message = Message("p", 1'000);
   const std::string bytes = message.record;
   ASSERT_TRUE(Create(std::move(message)).ok());
-  EXPECT_EQ(answer_.id, created_.at(0).message.key.id);
+  EXPECT_EQ(answer_.id, created_.at(0).key.id);
   EXPECT_EQ(answer_.deliver_ms, kStart + 1'000);
   EXPECT_EQ(answer_.accept_ms, kStart);
   Stored();
@@ -47,7 +47,7 @@ TEST_F(MessageCreatorTest, AMessageThatIsLateKeepsItsDeliverTime) {
   now_.wall_ms += 500;
   ASSERT_TRUE(Create(std::move(message)).ok());
   EXPECT_EQ(answer_.state, protocol::MessageState::kDue);
-  EXPECT_EQ(created_.at(0).message.key.due_ms, kStart + 1'000);
+  EXPECT_EQ(created_.at(0).key.due_ms, kStart + 1'000);
   EXPECT_EQ(Stored().header.deliver_ms, kStart + 500);
 }
 
@@ -60,7 +60,7 @@ TEST_F(MessageCreatorTest, ASpreadMovesTheMessageToThePointOfItsId) {
       scheduler::Scheduler::SpreadPoint(id.epoch(), id.sequence(), options.spread_ms);
   ASSERT_GT(point_ms, 0u);
   EXPECT_EQ(answer_.deliver_ms, kStart + 1'000 + point_ms);
-  EXPECT_EQ(created_.at(0).message.key.due_ms, answer_.deliver_ms);
+  EXPECT_EQ(created_.at(0).key.due_ms, answer_.deliver_ms);
   EXPECT_FALSE(answer_.moved);
   EXPECT_EQ(Stored().header.deliver_ms, answer_.deliver_ms);
 }

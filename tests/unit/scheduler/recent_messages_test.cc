@@ -12,11 +12,16 @@ storage::MessageId Id(uint64_t sequence) {
   return storage::MessageId::Make(/*epoch=*/7, sequence, /*slot=*/3, /*due_ms=*/1'000);
 }
 
+void Put(RecentMessages* recent, const RecentMessages::Entry& entry) {
+  recent->Add(entry);
+  recent->MarkStored(entry.id);
+}
+
 TEST(RecentMessagesTest, KeepsTheLastOnes) {
   RecentMessages recent(4);
   EXPECT_EQ(recent.Find(Id(kFirst)), nullptr);
   for (uint64_t i = 0; i < 10; ++i) {
-    recent.Add({.id = Id(kFirst + i), .accept_ms = i});
+    Put(&recent, {.id = Id(kFirst + i), .accept_ms = i});
     for (uint64_t j = 0; j <= i; ++j) {
       const RecentMessages::Entry* const found = recent.Find(Id(kFirst + j));
       ASSERT_EQ(found != nullptr, j + 4 > i) << i << " " << j;
@@ -30,8 +35,8 @@ TEST(RecentMessagesTest, KeepsTheLastOnes) {
 
 TEST(RecentMessagesTest, SequencesMayBeLeftOut) {
   RecentMessages recent(4);
-  recent.Add({.id = Id(kFirst)});
-  recent.Add({.id = Id(kFirst + 2)});
+  Put(&recent, {.id = Id(kFirst)});
+  Put(&recent, {.id = Id(kFirst + 2)});
   EXPECT_NE(recent.Find(Id(kFirst)), nullptr);
   EXPECT_EQ(recent.Find(Id(kFirst + 1)), nullptr);
   EXPECT_NE(recent.Find(Id(kFirst + 2)), nullptr);
@@ -40,7 +45,7 @@ TEST(RecentMessagesTest, SequencesMayBeLeftOut) {
 
 TEST(RecentMessagesTest, ForgetsOnlyTheMessageItself) {
   RecentMessages recent(4);
-  recent.Add({.id = Id(kFirst)});
+  Put(&recent, {.id = Id(kFirst)});
   recent.Forget(Id(kFirst + 4));
   EXPECT_NE(recent.Find(Id(kFirst)), nullptr);
   recent.Forget(Id(kFirst));
@@ -48,9 +53,21 @@ TEST(RecentMessagesTest, ForgetsOnlyTheMessageItself) {
   EXPECT_EQ(recent.Find({}), nullptr);
 }
 
+TEST(RecentMessagesTest, AnEntryIsFoundOnceItIsStored) {
+  RecentMessages recent(4);
+  for (const bool ends_first : {false, true}) {
+    const storage::MessageId id = Id(kFirst + (ends_first ? 1 : 0));
+    recent.Add({.id = id});
+    EXPECT_EQ(recent.Find(id), nullptr);
+    if (ends_first) recent.Forget(id);
+    recent.MarkStored(id);
+    EXPECT_EQ(recent.Find(id) == nullptr, ends_first);
+  }
+}
+
 TEST(RecentMessagesTest, ARingOfNoneKeepsNone) {
   RecentMessages recent(0);
-  recent.Add({.id = Id(kFirst)});
+  Put(&recent, {.id = Id(kFirst)});
   recent.Forget(Id(kFirst));
   EXPECT_EQ(recent.Find(Id(kFirst)), nullptr);
   EXPECT_EQ(recent.bytes(), 0u);
