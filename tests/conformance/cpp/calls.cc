@@ -71,7 +71,7 @@ Json ResultsJson(const std::vector<Result>& results) {
 }  // namespace
 
 Calls::Calls() {
-  ops_["hello"] = [](const Json&) -> Json { return {{"language", "cpp"}, {"lacks", {"token", "batch"}}}; };
+  ops_["hello"] = [](const Json&) -> Json { return {{"language", "cpp"}, {"lacks", {"token"}}}; };
   ops_["client_open"] = [this](const Json& request) -> Json {
     client::ClientOptions options;
     options.server = {.target = request.at("server"),
@@ -292,8 +292,7 @@ void Calls::AddSubscribers() {
     return Json::object();
   };
   ops_["subscriber_finish"] = [this](const Json& request) -> Json {
-    workers_.Find(request.at("subscriber"))
-        ->Finish(request.at("n").get<int64_t>(), request.at("settlement"));
+    workers_.Find(request.at("subscriber"))->Finish(request.at("n").get<int64_t>(), request);
     return Json::object();
   };
   ops_["subscriber_counts"] = [this](const Json& request) -> Json {
