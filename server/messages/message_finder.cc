@@ -11,6 +11,8 @@
 #include "server/delivery/subscriptions/subscriptions.h"
 #include "server/messages/message_states.h"
 #include "server/protocol/topic_scope.h"
+#include "server/scheduler/message_writer.h"
+#include "server/scheduler/scheduler.h"
 
 namespace duetime::messages {
 

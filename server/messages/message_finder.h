@@ -18,7 +18,6 @@
 #include "server/messages/message_locks.h"
 #include "server/protocol/commands.h"
 #include "server/scheduler/recent_messages.h"
-#include "server/scheduler/scheduler.h"
 #include "storage/message_record.h"
 
 namespace duetime::messages {

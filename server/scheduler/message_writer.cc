@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/base/check.h"
+#include "server/protocol/topic_use.h"
 
 namespace duetime::scheduler {
 

@@ -19,7 +19,6 @@
 #include "absl/status/statusor.h"
 
 #include "server/protocol/topic_quota.h"
-#include "server/protocol/topic_use.h"
 #include "server/scheduler/minute_counts.h"
 #include "server/scheduler/pending_recount.h"
 #include "server/scheduler/pending_writes.h"
@@ -27,6 +26,10 @@
 #include "storage/locator.h"
 #include "storage/message_store.h"
 #include "storage/types.h"
+
+namespace duetime::protocol {
+class TopicUse;
+}  // namespace duetime::protocol
 
 namespace duetime::scheduler {
 

@@ -130,6 +130,27 @@ void CostOfSingleCalls(const Options& options) {
   }
 }
 
+// Calls that share a stream, as the client libraries make them.
+void CostOfStreamedCalls(const Options& options) {
+  const auto server = StartDaemon(options);
+  const auto channel = server->Connect();
+  MessageSource source("streamed", kAheadMs, kDayMs);
+  std::vector<std::string> ids;
+  Meter meter(*server);
+  for (const int in_flight : {1, 64, 256}) {
+    const std::string many = std::to_string(in_flight) + " on one stream";
+    ids.clear();
+    meter.Take();
+    LoadResult result = ScheduleOnStream(channel, &source, in_flight, options.seconds, &ids);
+    PrintSpent(("accept, " + many).c_str(), meter.Take(), result.operations);
+    PrintErrors(result);
+    meter.Take();
+    result = CancelOnStream(channel, ids, in_flight);
+    PrintSpent(("cancel by id, " + many).c_str(), meter.Take(), result.operations);
+    PrintErrors(result);
+  }
+}
+
 // Heartbeats: each pushes the deadline of a key back.
 void CostOfHeartbeats(const Options& options) {
   const auto server = StartDaemon(options);
@@ -223,6 +244,7 @@ int Deliveries(const Options& options) {
 int Cost(const Options& options) {
   PrintSpentHead();
   CostOfSingleCalls(options);
+  CostOfStreamedCalls(options);
   CostOfHeartbeats(options);
   for (const Spread& spread : kSpreads) CostOfBatches(options, spread);
   return Deliveries(options);

@@ -156,6 +156,84 @@ LoadResult CancelEach(const Channel& channel, const std::vector<std::string>& id
       CountCancelled);
 }
 
+namespace {
+
+// Keeps `in_flight` calls open on one stream, from one thread, until `next` makes no more. `count`
+// says whether an answer is a success. Counts no latencies.
+template <typename Next, typename Count>
+LoadResult RunOnStream(const Channel& channel, int in_flight, Next next, Count count) {
+  const auto stub = v1::Messages::NewStub(channel);
+  grpc::ClientContext context;
+  const auto stream = stub->CallStream(&context);
+  LoadResult result;
+  int64_t sent = 0;
+  int64_t answered = 0;
+  const auto send = [&](int calls) {
+    v1::CallStreamRequest frame;
+    for (int i = 0; i < calls; ++i) {
+      v1::StreamedCall* const call = frame.add_calls();
+      call->set_number(++sent);
+      if (next(call)) continue;
+      frame.mutable_calls()->RemoveLast();
+      --sent;
+      break;
+    }
+    if (frame.calls_size() > 0) stream->Write(frame);
+  };
+  const auto begin = SteadyClock::now();
+  send(in_flight);
+  v1::CallStreamResponse response;
+  while (answered < sent && stream->Read(&response)) {
+    for (const v1::StreamedAnswer& answer : response.answers()) {
+      if (count(answer)) {
+        ++result.operations;
+      } else {
+        ++result.errors;
+      }
+    }
+    answered += response.answers_size();
+    send(response.answers_size());
+  }
+  result.errors += static_cast<uint64_t>(sent - answered);
+  result.per_second = result.operations / SecondsSince(begin);
+  stream->WritesDone();
+  while (stream->Read(&response)) continue;
+  static_cast<void>(stream->Finish());
+  return result;
+}
+
+}  // namespace
+
+LoadResult ScheduleOnStream(const Channel& channel, MessageSource* source, int in_flight,
+                            double seconds, std::vector<std::string>* ids) {
+  const auto begin = SteadyClock::now();
+  return RunOnStream(
+      channel, in_flight,
+      [&](v1::StreamedCall* call) {
+        if (SecondsSince(begin) >= seconds) return false;
+        source->Fill(call->mutable_schedule());
+        return true;
+      },
+      [&](const v1::StreamedAnswer& answer) {
+        if (!answer.has_schedule()) return false;
+        ids->push_back(answer.schedule().message().id());
+        return true;
+      });
+}
+
+LoadResult CancelOnStream(const Channel& channel, const std::vector<std::string>& ids,
+                          int in_flight) {
+  size_t begun = 0;
+  return RunOnStream(
+      channel, in_flight,
+      [&](v1::StreamedCall* call) {
+        if (begun == ids.size()) return false;
+        call->mutable_cancel()->set_message_id(ids[begun++]);
+        return true;
+      },
+      [](const v1::StreamedAnswer& answer) { return CountCancelled(answer.cancel()) == 1; });
+}
+
 LoadResult RunBatches(const Channel& channel, int batches, int in_flight,
                       const std::function<void(int, v1::ScheduleBatchRequest*)>& fill,
                       std::vector<std::string>* ids) {

@@ -71,6 +71,12 @@ LoadResult EchoFor(const Channel& channel, int in_flight, double seconds);
 // One Cancel for each id.
 LoadResult CancelEach(const Channel& channel, const std::vector<std::string>& ids, int in_flight);
 
+// The same calls, `in_flight` of them open on one CallStream.
+LoadResult ScheduleOnStream(const Channel& channel, MessageSource* source, int in_flight,
+                            double seconds, std::vector<std::string>* ids);
+LoadResult CancelOnStream(const Channel& channel, const std::vector<std::string>& ids,
+                          int in_flight);
+
 // Keep `in_flight` calls of `size` messages each running.
 LoadResult ScheduleBatches(const Channel& channel, MessageSource* source, int64_t messages,
                            int size, int in_flight, std::vector<std::string>* ids);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # duetime beside its peers: installs what is missing, starts each server in turn with a directory of its own, gives all the
-# same work, and writes tables, a plot and all figures to build/peers. Peers: Redis (AOF always, and each second), PostgreSQL
-# (SKIP LOCKED), beanstalkd (each write synced, and by default), NATS JetStream with scheduled messages, which needs the
-# network and Go 1.26, and RocketMQ with its timer, which needs Maven Central and a JDK.
+# same work, and writes tables, a plot and all figures to build/peers. Peers: Redis (AOF always, also pipelined; AOF each second),
+# PostgreSQL (SKIP LOCKED), beanstalkd (each write synced, and by default), NATS JetStream with scheduled messages, which needs
+# the network and Go 1.26, and RocketMQ with its timer, which needs Maven Central and a JDK.
 #
 # With --replicated, the peers are systems that keep copies of each message on several machines, which are all this one here, and
 # a single duetime for comparison: a cell of two members on three brokers of Apache Kafka, which needs Maven Central and Java 17;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <grpcpp/generic/generic_stub.h>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -67,6 +68,28 @@ class AccessTest : public DaemonTest {
     flags.push_back("--audit-log=" + directory_.Join("audit.log"));
     StartDaemon(flags, /*tcp=*/true, metrics);
     tcp_ = grpc::CreateChannel(server_->tcp_target(), grpc::InsecureChannelCredentials());
+  }
+
+  // The lines of the audit log, as soon as there are so many.
+  std::vector<nlohmann::json> AuditLines(size_t count) {
+    std::vector<nlohmann::json> lines;
+    const auto deadline = Clock::now() + Millis(5'000);
+    do {
+      lines.clear();
+      std::ifstream file(directory_.Join("audit.log"));
+      for (std::string line; std::getline(file, line);)
+        lines.push_back(nlohmann::json::parse(line));
+    } while (lines.size() < count && Clock::now() < deadline);
+    return lines;
+  }
+  // Method, topic and this field of each line.
+  std::vector<std::string> AuditedCalls(size_t count, const char* field) {
+    std::vector<std::string> calls;
+    for (const nlohmann::json& line : AuditLines(count)) {
+      calls.push_back(line["method"].get<std::string>() + " " + line.value("topic", "") + " " +
+                      line[field].get<std::string>());
+    }
+    return calls;
   }
 
   // The context of a call with a token. "": over TCP, the client is anonymous.

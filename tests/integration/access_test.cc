@@ -24,13 +24,6 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-std::vector<nlohmann::json> LinesOf(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
 TEST_F(AccessTest, NoMethodForgetsToAsk) {
   StartWithAccess();
   const std::set<std::string> open = {"ServerInfo", "CheckAccess"};
@@ -169,17 +162,10 @@ TEST_F(AccessTest, ABatchIsJudgedItemByItem) {
     EXPECT_EQ(InfoOf(Call("nobody", std::string("Messages/") + method, request)).reason,
               "ACCESS_DENIED");
   }
-  const auto deadline = Clock::now() + Millis(5'000);
-  while (LinesOf(directory_.Join("audit.log")).size() < 6 && Clock::now() < deadline) {
-  }
-  std::vector<std::string> lines;
-  for (const nlohmann::json& line : LinesOf(directory_.Join("audit.log"))) {
-    lines.push_back(line["method"].get<std::string>() + " " + line.value("topic", "") + " " +
-                    line["reason"].get<std::string>());
-  }
-  EXPECT_THAT(lines, ElementsAre("ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED",
-                                 "ScheduleStream a ACCESS_DENIED", "ScheduleStream a ACCESS_DENIED",
-                                 "ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED"));
+  EXPECT_THAT(AuditedCalls(6, "reason"),
+              ElementsAre("ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED",
+                          "ScheduleStream a ACCESS_DENIED", "ScheduleStream a ACCESS_DENIED",
+                          "ScheduleBatch a ACCESS_DENIED", "CancelBatch a ACCESS_DENIED"));
 }
 
 TEST_F(AccessTest, PayloadsRecurrencesAndOperationsFollowTheirTopics) {
@@ -338,16 +324,9 @@ TEST_F(AccessTest, ACallOnAStreamIsJudgedByItself) {
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_THAT(reasons, ElementsAre(Pair(1, "OK"), Pair(2, "OK"), Pair(3, "ACCESS_DENIED"),
                                    Pair(4, "ACCESS_DENIED")));
-  const auto deadline = Clock::now() + Millis(5'000);
-  while (LinesOf(directory_.Join("audit.log")).size() < 3 && Clock::now() < deadline) {
-  }
-  std::vector<std::string> lines;
-  for (const nlohmann::json& line : LinesOf(directory_.Join("audit.log"))) {
-    lines.push_back(line["method"].get<std::string>() + " " + line.value("topic", "") + " " +
-                    line["code"].get<std::string>());
-  }
-  EXPECT_THAT(lines, UnorderedElementsAre("Cancel b OK", "Schedule a PERMISSION_DENIED",
-                                          "Cancel a PERMISSION_DENIED"));
+  EXPECT_THAT(AuditedCalls(3, "code"),
+              UnorderedElementsAre("Cancel b OK", "Schedule a PERMISSION_DENIED",
+                                   "Cancel a PERMISSION_DENIED"));
 }
 
 TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
@@ -368,10 +347,7 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   start.mutable_start()->set_topic("a");
   stream->Write(start);
   EXPECT_EQ(InfoOf(stream->Finish()).reason, "ACCESS_DENIED");
-  const auto deadline = Clock::now() + Millis(5'000);
-  while (LinesOf(directory_.Join("audit.log")).size() < 5 && Clock::now() < deadline) {
-  }
-  const std::vector<nlohmann::json> lines = LinesOf(directory_.Join("audit.log"));
+  const std::vector<nlohmann::json> lines = AuditLines(5);
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0]["principal"], "alice");
   EXPECT_EQ(lines[0]["method"], "CreateTopic");

@@ -140,8 +140,10 @@ void ConcurrentCalls::CheckOperations() {
   }
   for (const storage::ObjectRef& object : objects) {
     const auto first = protocol::DecodeOperation(object.name, object.value);
+    if (!first.ok()) return Violate("an operation cannot be decoded");
     for (uint16_t shard = 1; shard < shard_count_; ++shard) {
       const auto bytes = store_->GetObject(storage::ObjectKind::kOperation, shard, object.name);
+      if (!bytes.ok()) return Violate("an operation cannot be read");
       const auto part = protocol::DecodeOperation(object.name, bytes->value_or(""));
       if (part.ok() && part->first_ms == first->first_ms) continue;
       Violate(absl::StrCat(object.name, " has not started in shard ", shard));

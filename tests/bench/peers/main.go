@@ -189,6 +189,7 @@ func singlePeers(duetimed, natsServer, rocketJars string) []*peer {
 	return []*peer{
 		duetimePeer(duetimed),
 		redisPeer("always", "synced before OK"),
+		redisPipelinedPeer(),
 		postgresPeer(),
 		beanstalkdPeer("beanstalkd, sync always", "synced before OK", "-f0"),
 		natsPeer(natsServer),

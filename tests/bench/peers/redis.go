@@ -102,7 +102,9 @@ func (c *redisClient) schedule(jobs []job) ([]string, error) {
 }
 
 // A leased message is not in `due`, so it is not cancelled and keeps its body.
-var redisCancel = redis.NewScript(`
+var redisCancel = redis.NewScript(redisCancelText)
+
+const redisCancelText = `
 local cancelled = 0
 for _, id in ipairs(ARGV) do
   if redis.call('ZREM', KEYS[1], id) == 1 then
@@ -110,7 +112,7 @@ for _, id in ipairs(ARGV) do
     cancelled = cancelled + 1
   end
 end
-return cancelled`)
+return cancelled`
 
 func (c *redisClient) cancel(ids []string) error {
 	words := make([]interface{}, len(ids))

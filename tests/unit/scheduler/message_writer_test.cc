@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include "server/protocol/topic_use.h"
 #include "storage/message_record.h"
 #include "storage/time_units.h"
 #include "tests/support/test_store.h"
