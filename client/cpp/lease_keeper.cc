@@ -32,7 +32,7 @@ void LeaseKeeper::Start(absl::Duration lease) {
 void LeaseKeeper::Clear() {
   for (Frame* frame : frames_) frame->listed = false;
   frames_.clear();
-  std::fill(running_.begin(), running_.end(), Running());
+  for (auto& of_handler : running_) of_handler.clear();
   asked_.clear();
   lost_.clear();
   interval_ = std::chrono::nanoseconds(0);
@@ -101,29 +101,31 @@ LeaseKeeper::Taken LeaseKeeper::Take(int handler, Frame* frame, int index, Stead
     Forget(token);
     return Taken::kLost;
   }
-  running_[static_cast<size_t>(handler)] = {.frame = frame,
-                                            .index = index,
-                                            .begun = now,
-                                            .extend_at = frame->extend_at,
-                                            .reported = false,
-                                            .confirmed = false};
+  running_[static_cast<size_t>(handler)].push_back({.frame = frame,
+                                                    .index = index,
+                                                    .begun = now,
+                                                    .extend_at = frame->extend_at,
+                                                    .reported = false,
+                                                    .confirmed = false});
   begins_ = true;
   return Taken::kYes;
 }
 
 LeaseKeeper::Confirmation LeaseKeeper::ConfirmationOf(int handler) const {
-  const Running& running = running_[static_cast<size_t>(handler)];
+  const Running& running = running_[static_cast<size_t>(handler)].front();
   if (IsLost(running.delivery().lease_token())) return Confirmation::kLost;
   return running.confirmed ? Confirmation::kYes : Confirmation::kPending;
 }
 
-bool LeaseKeeper::End(int handler) {
-  Running& running = running_[static_cast<size_t>(handler)];
-  if (running.frame == nullptr) return true;
+bool LeaseKeeper::End(int handler, size_t nth) {
+  std::vector<Running>& of_handler = running_[static_cast<size_t>(handler)];
+  if (nth >= of_handler.size()) return true;
+  const Running running = of_handler[nth];
   const std::string& token = running.delivery().lease_token();
   const bool lost = IsLost(token);
   Forget(token);
-  running.frame = nullptr;
+  of_handler[nth].frame = nullptr;
+  if (nth + 1 == of_handler.size()) of_handler.clear();
   return running.reported || !reports_ || lost;
 }
 
@@ -146,13 +148,15 @@ void LeaseKeeper::AddExtension(const std::string& lease_token, v1::SubscribeRequ
 }
 
 int LeaseKeeper::ExtendRunning(SteadyTime now, int room, v1::SubscribeRequest* request) {
-  for (Running& running : running_) {
-    // A little ahead, so that leases that began close together share a request.
-    if (ExtensionDue(running) > now + interval_ / 4) continue;
-    if (room == 0) return 0;
-    --room;
-    AddExtension(running.delivery().lease_token(), request);
-    running.extend_at = now + interval_;
+  for (auto& of_handler : running_) {
+    for (Running& running : of_handler) {
+      // A little ahead, so that leases that began close together share a request.
+      if (ExtensionDue(running) > now + interval_ / 4) continue;
+      if (room == 0) return 0;
+      --room;
+      AddExtension(running.delivery().lease_token(), request);
+      running.extend_at = now + interval_;
+    }
   }
   return room;
 }
@@ -188,18 +192,22 @@ int LeaseKeeper::KeepWaiting(SteadyTime now, int room, std::vector<std::string>*
 }
 
 void LeaseKeeper::Report(SteadyTime now, bool sends, int room, v1::SubscribeRequest* request) {
-  sends = sends || std::any_of(running_.begin(), running_.end(), [&](const Running& running) {
-            return ReportDue(running, /*sends=*/false) <= now;
+  sends = sends || std::any_of(running_.begin(), running_.end(), [&](const auto& of_handler) {
+            return std::any_of(of_handler.begin(), of_handler.end(), [&](const Running& running) {
+              return ReportDue(running, /*sends=*/false) <= now;
+            });
           });
   if (!sends) return;
-  for (Running& running : running_) {
-    if (ReportDue(running, sends) > now) continue;
-    if (room == 0) return;
-    --room;
-    const std::string& token = running.delivery().lease_token();
-    request->add_begun(token);
-    ++asked_[token].requests;
-    running.reported = true;
+  for (auto& of_handler : running_) {
+    for (Running& running : of_handler) {
+      if (ReportDue(running, sends) > now) continue;
+      if (room == 0) return;
+      --room;
+      const std::string& token = running.delivery().lease_token();
+      request->add_begun(token);
+      ++asked_[token].requests;
+      running.reported = true;
+    }
   }
 }
 
@@ -223,8 +231,10 @@ std::optional<LeaseKeeper::SteadyTime> LeaseKeeper::NextCollect(SteadyTime now) 
   } else if (interval_.count() > 0) {
     next = now + (extends_ ? 1 : 2) * interval_;
   }
-  for (const Running& running : running_) {
-    next = std::min({next, ExtensionDue(running), ReportDue(running, /*sends=*/false)});
+  for (const auto& of_handler : running_) {
+    for (const Running& running : of_handler) {
+      next = std::min({next, ExtensionDue(running), ReportDue(running, /*sends=*/false)});
+    }
   }
   // While handlers begin often, the caller need not be woken for each.
   if (std::exchange(begins_, false)) next = std::min(next, now + kReportAlone);
@@ -244,10 +254,15 @@ void LeaseKeeper::OnAnswer(AskedMap::iterator asked) {
 
 void LeaseKeeper::OnBegun(const std::string& lease_token, SteadyTime now) {
   OnExtended(lease_token);
-  for (Running& running : running_) {
-    if (running.frame == nullptr || running.delivery().lease_token() != lease_token) continue;
+  for (auto& of_handler : running_) {
+    // A delivery that waits for the answer is alone.
+    if (of_handler.size() != 1) continue;
+    Running& running = of_handler.front();
+    if (!running.delivery().confirm_begun() || running.delivery().lease_token() != lease_token) {
+      continue;
+    }
     running.confirmed = true;
-    if (running.delivery().confirm_begun()) running.begun = now;
+    running.begun = now;
   }
 }
 

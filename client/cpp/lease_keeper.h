@@ -46,9 +46,9 @@ struct Frame {
 // a request of its own. So short handlers cost nothing.
 //
 // It has no clock, no thread and no lock: the caller passes the time. Cost: a bit per delivery and
-// a list entry per frame that waits, and an entry per handler; only leases that were extended or
-// reported are looked up by token. Thread safety: none. A frame with deliveries that wait or run
-// must not move.
+// a list entry per frame that waits, and an entry per delivery that runs; only leases that were
+// extended or reported are looked up by token. Thread safety: none. A frame with deliveries that
+// wait or run must not move.
 class LeaseKeeper {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -79,14 +79,18 @@ class LeaseKeeper {
     kYes
   };
   // The handler takes a delivery: it runs from now on. If the delivery asks for it
-  // (confirm_begun), it is reported at once. REQUIRES: the handler has no delivery.
+  // (confirm_begun), it is reported at once. REQUIRES: the handler has no delivery that asks for
+  // it, and none at all if this one asks.
   Taken Take(int handler, Frame* frame, int index, SteadyTime now);
   enum class Confirmation { kPending, kYes, kLost };
-  // Whether the server has confirmed the report. REQUIRES: the handler has a delivery.
+  // Whether the server has confirmed the report. REQUIRES: the handler has one delivery, which asks
+  // for it.
   Confirmation ConfirmationOf(int handler) const;
-  // The handler has returned, or the stream of its delivery has ended. Returns false if the
-  // delivery ran and was not reported, although the server takes reports and the lease is not lost.
-  bool End(int handler);
+  // The handler has returned, or the stream of its delivery has ended. `nth`: the delivery's number
+  // among those that the handler took, from 0. A handler that took several ends all of them,
+  // in their order, before it takes another one. Returns false if the delivery ran and was not
+  // reported, although the server takes reports and the lease is not lost.
+  bool End(int handler, size_t nth = 0);
 
   // ---- Requests
 
@@ -122,9 +126,9 @@ class LeaseKeeper {
   int64_t lost_count() const { return lost_count_; }
 
  private:
-  // The delivery of a handler.
+  // A delivery of a handler.
   struct Running {
-    // Null: none.
+    // Null: it has ended.
     Frame* frame = nullptr;
     int index = 0;
     SteadyTime begun;
@@ -173,8 +177,8 @@ class LeaseKeeper {
   bool extends_ = false;
   // Ordered by extend_at, because every frame is appended with the same distance from now.
   std::list<Frame*> frames_;
-  // By handler.
-  std::vector<Running> running_;
+  // By handler. The last delivery of each runs.
+  std::vector<std::vector<Running>> running_;
   // A handler has begun since the last NextCollect.
   bool begins_ = false;
   // False: the server is older, and answers no report.

@@ -99,16 +99,18 @@ absl::Duration Delivery::lateness() const { return FromProto(proto_.lateness());
 // handlers.
 class Subscriber::Impl {
  public:
-  Impl(const SubscriberOptions& options, Handler handler,
+  // One of the two handlers is empty.
+  Impl(const SubscriberOptions& options, Handler handler, BatchHandler batch_handler,
        const std::shared_ptr<grpc::Channel>& channel)
       : options_(options),
         handler_(std::move(handler)),
+        batch_handler_(std::move(batch_handler)),
         channel_(channel),
         stub_(v1::Messages::NewStub(channel)),
         log_(options.topic, options.server.target),
         state_(std::max(1, options.handler_threads), options.extend_max, options.max_deliveries) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
-      handlers_.emplace_back([this, i] { Handle(i); });
+      handlers_.emplace_back([this, i] { batch_handler_ ? HandleBatches(i) : Handle(i); });
     }
     connection_ = std::thread([this] { KeepConnected(); });
   }
@@ -249,6 +251,13 @@ class Subscriber::Impl {
     }
   }
 
+  void HandleBatches(int handler) {
+    while (std::optional<Batch> batch =
+               state_.TakeBatch(handler, std::max(1, options_.batch_max))) {
+      state_.SettleBatch(&*batch, HandleBatch(*batch));
+    }
+  }
+
   void Log(const std::optional<ConnectionLog::Line>& line) const {
     if (line.has_value()) WriteLog(options_.log, line->severity, line->text);
   }
@@ -258,8 +267,26 @@ class Subscriber::Impl {
                     [](const char* text) { return Settlement::Nack(text); });
   }
 
+  // As SubscriberState::SettleBatch takes them.
+  std::vector<Settlement> HandleBatch(const Batch& batch) const {
+    std::vector<Delivery> deliveries;
+    deliveries.reserve(batch.places.size());
+    for (const Batch::Place& place : batch.places) deliveries.emplace_back(place.delivery());
+    const auto fail = [&](const std::string& reason) {
+      WriteLog(options_.log, absl::LogSeverity::kError,
+               absl::StrCat("a handler of the topic \"", options_.topic, "\" failed: ", reason));
+      return std::vector<Settlement>(deliveries.size(), Settlement::Nack(reason));
+    };
+    std::vector<Settlement> settlements =
+        CatchAll([&] { return batch_handler_(deliveries); }, fail);
+    if (settlements.empty() || settlements.size() == deliveries.size()) return settlements;
+    return fail(absl::StrCat("the handler returned ", settlements.size(), " settlements for ",
+                             deliveries.size(), " deliveries"));
+  }
+
   const SubscriberOptions options_;
   const Handler handler_;
+  const BatchHandler batch_handler_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Messages::Stub> stub_;
   ConnectionLog log_;
@@ -282,7 +309,15 @@ absl::StatusOr<std::unique_ptr<Subscriber>> Subscriber::Start(const SubscriberOp
   auto channel = OpenChannel(options.server);
   if (!channel.ok()) return channel.status();
   return std::unique_ptr<Subscriber>(
-      new Subscriber(std::make_unique<Impl>(options, std::move(handler), *channel)));
+      new Subscriber(std::make_unique<Impl>(options, std::move(handler), nullptr, *channel)));
+}
+
+absl::StatusOr<std::unique_ptr<Subscriber>> Subscriber::StartBatch(const SubscriberOptions& options,
+                                                                   BatchHandler handler) {
+  auto channel = OpenChannel(options.server);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Subscriber>(
+      new Subscriber(std::make_unique<Impl>(options, nullptr, std::move(handler), *channel)));
 }
 
 bool Subscriber::WaitUntilEnded(absl::Duration timeout) {

@@ -10,11 +10,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 #include "client/cpp/backoff.h"
 #include "client/cpp/channel.h"
@@ -98,6 +100,17 @@ v1::Settlement ToProto(const Settlement& settlement, std::string lease_token);
 // If it throws an exception, the settlement is a Nack with the exception's text.
 using Handler = std::function<Settlement(const Delivery&)>;
 
+// Handles up to SubscriberOptions::batch_max deliveries in one call, in the order of the stream.
+// Returns one settlement for each delivery, in their order. An empty vector acks all. Any other
+// number of settlements nacks all, and is logged. If the function throws an exception, the
+// exception is logged, and all are nacked with its text. In all else it is like a Handler.
+//
+// A batch is what has arrived when the handler is free. No delivery waits for others, so a batch
+// may have one. If a batch ends this program, its messages come again one by one, so that the
+// message that ends it again becomes a dead letter alone. The first end counts as a failed attempt
+// of each message if the call lasted longer than about 100 ms.
+using BatchHandler = std::function<std::vector<Settlement>(absl::Span<const Delivery>)>;
+
 struct SubscriberOptions {
   ServerAddress server;
   std::string topic;
@@ -126,6 +139,9 @@ struct SubscriberOptions {
   absl::Duration extend_max = absl::Hours(1);
   // How many handlers may run at once.
   int handler_threads = 1;
+  // The most deliveries in one call of a BatchHandler. Less than 1: one. The credit bounds a batch
+  // as well.
+  int batch_max = 100;
   BackoffOptions backoff;
   // A stream ends if the server is silent for this long; the server sends a heartbeat every 15 s by
   // default. This detects peers that vanish without closing the connection.
@@ -195,6 +211,9 @@ class Subscriber {
   // subscriber tries until it connects.
   static absl::StatusOr<std::unique_ptr<Subscriber>> Start(const SubscriberOptions& options,
                                                            Handler handler);
+  // As Start, with a handler of several deliveries. `handler_threads` counts its calls.
+  static absl::StatusOr<std::unique_ptr<Subscriber>> StartBatch(const SubscriberOptions& options,
+                                                                BatchHandler handler);
   // As Stop().
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;

@@ -304,17 +304,19 @@ bool SubscriberState::BeginNext(Work* work) {
     if (taken == LeaseKeeper::Taken::kLost) ++counts_.skipped;
     if (taken != LeaseKeeper::Taken::kYes) continue;
     if (now + LeaseKeeper::kReportAlone < writer_wakes_) write_ready_.NotifyOne();
-    if (!work->delivery().confirm_begun() || AwaitConfirmation(*work)) return true;
+    if (!work->delivery().confirm_begun() || AwaitConfirmation(work->stream, work->handler)) {
+      return true;
+    }
     leases_.End(work->handler);
     SkipOne(work->delivery(), work->stream);
   }
   return false;
 }
 
-bool SubscriberState::AwaitConfirmation(const Work& work) {
+bool SubscriberState::AwaitConfirmation(uint64_t stream, int handler) {
   write_ready_.NotifyOne();
-  while (!stopping_ && IsOpen(work.stream)) {
-    const LeaseKeeper::Confirmation answer = leases_.ConfirmationOf(work.handler);
+  while (!stopping_ && IsOpen(stream)) {
+    const LeaseKeeper::Confirmation answer = leases_.ConfirmationOf(handler);
     if (answer != LeaseKeeper::Confirmation::kPending) {
       return answer == LeaseKeeper::Confirmation::kYes;
     }
@@ -325,29 +327,81 @@ bool SubscriberState::AwaitConfirmation(const Work& work) {
 
 bool SubscriberState::Settle(Work* work, const Settlement& settlement) {
   const base::MutexLock lock(&mutex_);
-  const bool open = IsOpen(work->stream);
-  const std::string& token = work->delivery().lease_token();
+  SettleOne(work->delivery().lease_token(), settlement, IsOpen(work->stream),
+            leases_.End(work->handler));
+  ++work->begin;
+  if (BeginNext(work)) return true;
+  FinishWork(work);
+  return false;
+}
+
+void SubscriberState::SettleOne(const std::string& lease_token, const Settlement& settlement,
+                                bool open, bool reported) {
   ++counts_.delivered;
-  const bool reported = leases_.End(work->handler);
   if (settlement.kind == Settlement::Kind::kLeave) {
     ++counts_.left;
     // No settlement will say that the handler had the message, so that its attempt counts.
     if (open && !reported) {
-      outgoing_.add_begun(token);
-      leases_.OnReport(token);
+      outgoing_.add_begun(lease_token);
+      leases_.OnReport(lease_token);
       write_ready_.NotifyOne();
     }
   } else if (!open) {
     ++counts_.lost;
   } else {
-    AddOutgoing(token, settlement);
+    AddOutgoing(lease_token, settlement);
     ++unconfirmed_;
     write_ready_.NotifyOne();
   }
-  ++work->begin;
-  if (BeginNext(work)) return true;
-  FinishWork(work);
-  return false;
+}
+
+std::optional<Batch> SubscriberState::TakeBatch(int handler, int max) {
+  const base::MutexLock lock(&mutex_);
+  for (;;) {
+    while (!stopping_ && queue_.empty()) work_ready_.Wait(&mutex_);
+    if (stopping_) return std::nullopt;
+    Batch batch = {.places = {}, .stream = stream_, .handler = handler};
+    FillBatch(static_cast<size_t>(max), &batch);
+    if (batch.places.empty()) continue;
+    ++busy_handlers_;
+    const v1::Delivery& first = batch.places.front().delivery();
+    if (!first.confirm_begun() || AwaitConfirmation(batch.stream, handler)) return batch;
+    leases_.End(handler);
+    SkipOne(first, batch.stream);
+    OnHandlerFree();
+  }
+}
+
+void SubscriberState::FillBatch(size_t max, Batch* batch) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  for (bool alone = false; !alone && !queue_.empty() && batch->places.size() < max;) {
+    Work& front = queue_.front();
+    const bool suspect = front.delivery().confirm_begun();
+    if (suspect && !batch->places.empty()) break;
+    const auto taken = leases_.Take(batch->handler, front.frame.get(), front.begin, now);
+    if (taken == LeaseKeeper::Taken::kLost) ++counts_.skipped;
+    if (taken == LeaseKeeper::Taken::kYes) {
+      batch->places.push_back({.frame = front.frame, .index = front.begin});
+      alone = suspect;
+    }
+    if (++front.begin < front.end) continue;
+    Release(&front.frame);
+    queue_.pop_front();
+  }
+  if (now + LeaseKeeper::kReportAlone < writer_wakes_) write_ready_.NotifyOne();
+}
+
+void SubscriberState::SettleBatch(Batch* batch, const std::vector<Settlement>& settlements) {
+  const base::MutexLock lock(&mutex_);
+  const bool open = IsOpen(batch->stream);
+  const Settlement ack;
+  for (size_t i = 0; i < batch->places.size(); ++i) {
+    Batch::Place& place = batch->places[i];
+    SettleOne(place.delivery().lease_token(), settlements.empty() ? ack : settlements[i], open,
+              leases_.End(batch->handler, i));
+    Release(&place.frame);
+  }
+  OnHandlerFree();
 }
 
 void SubscriberState::AddOutgoing(const std::string& lease_token, Settlement settlement) {
@@ -362,11 +416,19 @@ void SubscriberState::AddOutgoing(const std::string& lease_token, Settlement set
 }
 
 void SubscriberState::FinishWork(Work* work) {
-  --busy_handlers_;
   Skip(work->frame.get(), work->begin, work->end, work->stream);
+  Release(&work->frame);
+  OnHandlerFree();
+}
+
+void SubscriberState::Release(std::shared_ptr<Frame>* frame) {
   // Every holder drops its frame under the lock, so the count is exact here.
-  if (work->frame.use_count() == 1) Recycle(std::move(work->frame));
-  work->frame.reset();
+  if (frame->use_count() == 1) Recycle(std::move(*frame));
+  frame->reset();
+}
+
+void SubscriberState::OnHandlerFree() {
+  --busy_handlers_;
   if (draining_) write_ready_.NotifyAll();
   if (stopping_ || max_deliveries_ > 0) changed_.NotifyAll();
 }

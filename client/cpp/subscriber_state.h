@@ -34,6 +34,19 @@ struct Work {
   const v1::Delivery& delivery() const { return frame->response.deliveries(begin); }
 };
 
+// The deliveries of one call of a batch handler, in the order of the stream.
+struct Batch {
+  struct Place {
+    std::shared_ptr<Frame> frame;
+    int index = 0;
+
+    const v1::Delivery& delivery() const { return frame->response.deliveries(index); }
+  };
+  std::vector<Place> places;
+  uint64_t stream = 0;
+  int handler = 0;
+};
+
 // Connects a subscriber's reader, writer, handler and connection threads: deliveries wait here for
 // handlers, settlements wait here for the writer.
 //
@@ -86,6 +99,14 @@ class SubscriberState {
   // first one, as TakeWork does. Returns false if there is none; then the handler has no work.
   bool Settle(Work* work, const Settlement& settlement);
 
+  // Blocks until there is a delivery to handle. Returns the deliveries that wait then, at most
+  // `max`, without those whose leases have ended. A delivery whose begin the server must confirm is
+  // alone, and confirmed. Returns nullopt after a stop request. REQUIRES: as TakeWork; max > 0.
+  std::optional<Batch> TakeBatch(int handler, int max);
+  // The handler returned from the batch. Settles each delivery, and drops its frame. REQUIRES:
+  // `settlements` has one for each delivery, or is empty, which acks all.
+  void SettleBatch(Batch* batch, const std::vector<Settlement>& settlements);
+
   // ---- Writer thread ----
 
   enum class WriteTask { kWrite, kHalfClose, kEnd };
@@ -122,9 +143,18 @@ class SubscriberState {
   // Begins the first delivery of `work` that may be handled, and makes it the first one. Returns
   // false if there is none.
   bool BeginNext(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves waiting deliveries into the empty `batch`, as TakeBatch says.
+  void FillBatch(size_t max, Batch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until the server has confirmed that the handler begins. Returns false if the handler must
   // not be called.
-  bool AwaitConfirmation(const Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitConfirmation(uint64_t stream, int handler) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `reported`: as LeaseKeeper::End returns it.
+  void SettleOne(const std::string& lease_token, const Settlement& settlement, bool open,
+                 bool reported) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops this use of the frame.
+  void Release(std::shared_ptr<Frame>* frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A handler has no delivery any more.
+  void OnHandlerFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The handler handles no more of `work`.
   void FinishWork(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops those of the deliveries [begin, end) of the frame that wait for a handler.

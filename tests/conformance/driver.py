@@ -106,7 +106,7 @@ class Driver:
         return self._answers.pop(number)
 
     def next_event(self, name: str, seconds: float, what: str) -> dict[str, Any]:
-        """The next event of the stream or subscriber."""
+        """The next event of the stream, subscriber or group."""
         self._wait(lambda: bool(self._events[name]), seconds, f"{name}: no {what}")
         return self._events[name].popleft()
 
@@ -154,11 +154,12 @@ class Driver:
                 message = json.loads(line)
                 with self._changed:
                     if "event" in message:
-                        self._events[message.get("stream") or message["subscriber"]].append(message)
+                        name = next(message[kind] for kind in ("stream", "subscriber", "group") if kind in message)
+                        self._events[name].append(message)
                     else:
                         self._answers[message["id"]] = message
                     self._changed.notify_all()
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
                 problem = f"no line of the protocol: {line[:200]!r}"
                 break
         with self._changed:

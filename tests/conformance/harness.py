@@ -197,6 +197,9 @@ class Client:
     def begin(self, op: str, **request: Any) -> Pending:
         return self.driver.begin(op, client=self.name, request=request)
 
+    def call_together(self, calls: list[dict[str, Any]]) -> "Group":
+        return Group(self, self.world.new_name("group"), calls)
+
     def __getattr__(self, op: str) -> Callable[..., dict[str, Any]]:
         """client.get_topic(name="t") is the call with that request."""
         return lambda **request: self.begin(op, **request).result()
@@ -299,6 +302,26 @@ class World:
         return Stream(client, self.new_name("stream"))
 
 
+class Group:
+    """Calls that the driver makes at once. `outcomes`: those that have come, by the number of the call."""
+
+    def __init__(self, client: Client, name: str, calls: list[dict[str, Any]]):
+        self._driver, self._name = client.driver, name
+        self.outcomes: dict[int, dict[str, Any]] = {}
+        self.pending = self._driver.begin("call_together", client=client.name, group=name, calls=calls)
+
+    def take(self) -> int:
+        """Waits for the next outcome, and returns the number of its call."""
+        event = self._driver.next_event(self._name, WAIT_SECONDS, "outcome")
+        check(event["number"] not in self.outcomes, f"a second outcome: {event}")
+        self.outcomes[event["number"]] = event
+        return event["number"]
+
+    def idle(self, seconds: float) -> bool:
+        """True if no outcome comes within this time."""
+        return self._driver.no_event(self._name, seconds) is None
+
+
 class Stream:
     """A stream of messages to schedule, in the driver."""
 
@@ -321,5 +344,3 @@ class Stream:
         """The answer, and the results that were not taken yet."""
         end = self._driver.call("stream_finish", stream=self._name)
         return end, [self.result() for _ in range(end["answered"] - self._results)]
-
-

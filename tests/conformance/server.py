@@ -82,6 +82,8 @@ class Relay:
         self._sockets: list[socket.socket] = []
         # The connections (by their number) that hold back bytes, in each direction.
         self._held = {"up": set(), "down": set()}
+        # How many pieces of held bytes may pass nevertheless.
+        self._pieces = {"up": 0, "down": 0}
         self._connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -95,6 +97,20 @@ class Relay:
         with self._changed:
             for direction in directions or ("up", "down"):
                 self._held[direction].update(range(self._connections + 1))
+
+    def pass_piece(self, direction: str) -> None:
+        """Lets one piece of what is held pass, of at most 64 KiB."""
+        with self._changed:
+            self._pieces[direction] += 1
+            self._changed.notify_all()
+
+    def _may_pass(self, direction: str, number: int) -> bool:
+        if number not in self._held[direction]:
+            return True
+        if self._pieces[direction] == 0:
+            return False
+        self._pieces[direction] -= 1
+        return True
 
     def release(self) -> None:
         with self._changed:
@@ -174,7 +190,7 @@ class Relay:
         try:
             while data := source.recv(65536):
                 with self._changed:
-                    self._changed.wait_for(lambda: number not in self._held[direction])
+                    self._changed.wait_for(lambda: self._may_pass(direction, number))
                     if not self._passes(direction, number, data):
                         break
                 sink.sendall(data)

@@ -78,6 +78,7 @@ func newDriver() *driver {
 		return object{}, client.Close()
 	}
 	d.addMessages()
+	d.addTogether()
 	d.addAdmin()
 	d.addRecurrences()
 	d.addLists()
@@ -183,7 +184,7 @@ func add[Request any, Pointer interface {
 		if err := parse(r.Body, body); err != nil {
 			return nil, err
 		}
-		return run(context.Background(), client, body)
+		return run(r.ctx, client, body)
 	}
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type request struct {
 	Body   json.RawMessage `json:"request"`
 	Limit  *int            `json:"limit"`
 	line   []byte
+	ctx    context.Context
 }
 
 // read parses the whole line into a struct of an op's own fields.
@@ -110,7 +112,7 @@ func millis(value *int64, otherwise time.Duration) time.Duration {
 }
 
 func answer(d *driver, line []byte) {
-	r := &request{line: line}
+	r := &request{line: line, ctx: context.Background()}
 	if err := json.Unmarshal(line, r); err != nil {
 		emit(object{"error": driverError(err)})
 		return

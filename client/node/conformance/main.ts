@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-import { type Calls, Client, DuetimeError, type List, type NewMessage, type ScheduleItemResult, type ScheduleStream } from '../src';
+import { type CallOptions, type Calls, Client, DuetimeError, type List, type NewMessage, type ScheduleItemResult, type ScheduleStream } from '../src';
 import { ADMIN_CALLS, rpcOf } from '../src/codec';
 import { errorJson, fromJson, type Json, toJson } from './json';
 import { Worker } from './worker';
@@ -39,11 +39,11 @@ function openClient({ client, server, tls_ca: ca, tls_cert: cert, tls_key: key, 
 
 // ---- Unary calls: what the library returns, as the response of the RPC.
 
-const CALLS: { [Name in keyof Calls]?: (client: Client, request: Request) => Promise<object> } = {
-  Schedule: (client, request) => client.schedule(request),
-  Cancel: (client, request) => client.cancel(request),
-  Reschedule: (client, request) => client.reschedule(request),
-  Get: (client, request) => client.get(request),
+const CALLS: { [Name in keyof Calls]?: (client: Client, request: Request, options?: CallOptions) => Promise<object> } = {
+  Schedule: (client, request, options) => client.schedule(request, options),
+  Cancel: (client, request, options) => client.cancel(request, options),
+  Reschedule: (client, request, options) => client.reschedule(request, options),
+  Get: (client, request, options) => client.get(request, options),
   Explain: (client, request) => client.explain(request),
   Pull: async (client, request) => ({ deliveries: await client.pull(request) }),
   Settle: (client, request) => client.settle(request),
@@ -56,9 +56,25 @@ const CALLS: { [Name in keyof Calls]?: (client: Client, request: Request) => Pro
   PreviewRecurrence: async (client, request) => ({ occurrences: await client.previewRecurrence(request) }),
 };
 
-async function call(name: keyof Calls, { client, request }: Request): Promise<Json> {
+async function call(name: keyof Calls, { client, request }: Request, options?: CallOptions): Promise<Json> {
   const rpc = rpcOf(name);
-  return toJson(rpc.response.type, await CALLS[name]!(find(clients, client), fromJson(rpc.request.type, request)));
+  return toJson(rpc.response.type, await CALLS[name]!(find(clients, client), fromJson(rpc.request.type, request), options));
+}
+
+const TOGETHER: Record<string, keyof Calls> = { schedule: 'Schedule', cancel: 'Cancel', reschedule: 'Reschedule', get: 'Get' };
+
+async function callTogether({ client, group, calls }: Request): Promise<Json> {
+  const outcomeOf = async ({ op, request, cancel_ms: cancelAfter, timeout_ms: timeout }: Request): Promise<Json> => {
+    const signal = cancelAfter === undefined ? undefined : AbortSignal.timeout(cancelAfter);
+    try {
+      return { ok: await call(TOGETHER[op]!, { client, request }, { timeout, signal }) };
+    } catch (error) {
+      return { error: signal?.aborted && error === signal.reason ? { code: 'CANCELLED', message: `${error}` } : errorJson(error) };
+    }
+  };
+  await Promise.all(calls.map(async (one: Request, number: number) =>
+    print({ event: 'outcome', group, number, ...(await outcomeOf(one)) })));
+  return {};
 }
 
 // ---- Batches
@@ -132,6 +148,7 @@ const OPS: Record<string, (request: Request) => Json | Promise<Json>> = {
     clients.delete(client);
     return {};
   },
+  call_together: callTogether,
   schedule_batch: scheduleBatch,
   cancel_batch: cancelBatch,
   stream_open: openStream,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import json
@@ -13,7 +14,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -284,8 +285,39 @@ class Driver:
             taken.append(item)
         return taken
 
+    async def call_together(self, line: Object) -> None:
+        calls = [one | {"client": line["client"]} for one in line["calls"]]
+        if ASYNC:
+            tasks = [asyncio.create_task(self.answer(one)) for one in calls]
+            for task, one in zip(tasks, calls):
+                if "cancel_ms" in one:
+                    asyncio.get_running_loop().call_later(one["cancel_ms"] / 1000, task.cancel)
+            await asyncio.gather(*(self.outcome(line, number, task) for number, task in enumerate(tasks)))
+            return
+        begin = threading.Barrier(len(calls))
+
+        def call(number: int, one: Object) -> None:
+            begin.wait()
+            # Without a loop, which would have three files of its own: nothing here suspends.
+            with contextlib.suppress(StopIteration):
+                self.outcome(line, number, self.answer(one)).send(None)
+        threads = [threading.Thread(target=call, args=one) for one in enumerate(calls)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    async def outcome(self, line: Object, number: int, answer: Awaitable[Object]) -> None:
+        try:
+            outcome: Object = {"ok": await answer}
+        except asyncio.CancelledError:
+            outcome = {"error": {"code": "CANCELLED", "message": "cancelled"}}
+        except Exception as error:
+            outcome = {"error": error_of(error)}
+        emit({"event": "outcome", "group": line["group"], "number": number} | outcome)
+
     def hello(self, _: Object) -> Object:
-        return {"language": "python", "lacks": []}
+        return {"language": "python", "lacks": ["call_deadline"] if ASYNC else ["call_deadline", "cancel"]}
 
     def client_open(self, line: Object) -> None:
         fields: Object = {name: read(line[name]) for name in ("tls_ca", "tls_cert", "tls_key") if line.get(name)}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/cpp/calls.h"
 
+#include <latch>
+#include <thread>
 #include <vector>
 
 #include "client/cpp/convert.h"
@@ -72,7 +74,7 @@ Json ResultsJson(const std::vector<Result>& results) {
 
 Calls::Calls() {
   ops_["hello"] = [](const Json&) -> Json {
-    return {{"language", "cpp"}, {"lacks", {"token", "batch"}}};
+    return {{"language", "cpp"}, {"lacks", {"token", "cancel", "call_deadline"}}};
   };
   ops_["client_open"] = [this](const Json& request) -> Json {
     client::ClientOptions options;
@@ -93,6 +95,7 @@ Calls::Calls() {
     return Json::object();
   };
   AddMessages();
+  AddTogether();
   AddAdmin();
   AddRecurrences();
   AddLists();
@@ -160,6 +163,36 @@ void Calls::AddMessages() {
       "server_info", +[](client::Client* client, v1::ServerInfoRequest) {
         return ToJson(Must(client->ServerInfo()));
       });
+}
+
+void Calls::AddTogether() {
+  ops_["call_together"] = [this](const Json& request) -> Json {
+    const Json& calls = request.at("calls");
+    std::vector<std::thread> callers;
+    std::latch begin(static_cast<ptrdiff_t>(calls.size()));
+    for (size_t number = 0; number < calls.size(); ++number) {
+      callers.emplace_back([&, number] {
+        Json call = calls[number];
+        call["client"] = request.at("client");
+        Json event = {{"event", "outcome"}, {"group", request.at("group")}, {"number", number}};
+        begin.arrive_and_wait();
+        event.update(OutcomeOf(call));
+        Print(event);
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    return Json::object();
+  };
+}
+
+Json Calls::OutcomeOf(const Json& request) {
+  try {
+    return {{"ok", Run(request)}};
+  } catch (const Failed& failed) {
+    return {{"error", ToJson(failed.status)}};
+  } catch (const std::exception& error) {
+    return {{"error", {{"code", "DRIVER"}, {"message", error.what()}}}};
+  }
 }
 
 template <typename Request, typename Answer>
@@ -294,8 +327,7 @@ void Calls::AddSubscribers() {
     return Json::object();
   };
   ops_["subscriber_finish"] = [this](const Json& request) -> Json {
-    workers_.Find(request.at("subscriber"))
-        ->Finish(request.at("n").get<int64_t>(), request.at("settlement"));
+    workers_.Find(request.at("subscriber"))->Finish(request.at("n").get<int64_t>(), request);
     return Json::object();
   };
   ops_["subscriber_counts"] = [this](const Json& request) -> Json {

@@ -53,13 +53,16 @@ class Calls {
  public:
   Calls();
 
-  // The `ok` of the answer. Throws Failed, or std::exception for an error of this driver.
-  Json Run(const Json& request);
+  // An object with the `ok` or the `error` of the answer.
+  Json OutcomeOf(const Json& request);
 
  private:
   using Op = std::function<Json(const Json& request)>;
 
+  // The `ok` of the answer. Throws Failed, or std::exception for an error of this driver.
+  Json Run(const Json& request);
   void AddMessages();
+  void AddTogether();
   void AddAdmin();
   void AddRecurrences();
   void AddLists();

@@ -13,19 +13,14 @@
 namespace {
 
 using duetime::conformance::Calls;
-using duetime::conformance::Failed;
 using duetime::conformance::Json;
 
 void Answer(Calls* calls, const std::string& line) {
   Json answer;
   try {
     const Json request = Json::parse(line);
+    answer = calls->OutcomeOf(request);
     answer["id"] = request.at("id");
-    try {
-      answer["ok"] = calls->Run(request);
-    } catch (const Failed& failed) {
-      answer["error"] = duetime::conformance::ToJson(failed.status);
-    }
   } catch (const std::exception& error) {
     answer["error"] = {{"code", "DRIVER"}, {"message", error.what()}};
   }

@@ -20,6 +20,7 @@ client::SubscriberOptions OptionsOf(const Json& request, const client::ServerAdd
   options.lease = Millis(request, "lease_ms", options.lease);
   options.extend_max = Millis(request, "extend_max_ms", options.extend_max);
   options.handler_threads = request.value("handlers", options.handler_threads);
+  options.batch_max = request.value("batch", options.batch_max);
   options.silence_max = Millis(request, "silence_max_ms", options.silence_max);
   options.backoff.initial = Millis(request, "backoff_initial_ms", options.backoff.initial);
   options.backoff.max = Millis(request, "backoff_max_ms", options.backoff.max);
@@ -38,6 +39,7 @@ Settlement SettlementOf(const Json& json) {
   if (kind == "dead_letter") return Settlement::DeadLetter(reason);
   if (kind == "release") return Settlement::Release(delay);
   if (kind == "leave") return Settlement::Leave();
+  if (kind == "raise") throw std::runtime_error(reason);
   throw std::runtime_error("unknown settlement: " + kind);
 }
 
@@ -49,10 +51,19 @@ Worker::Worker(const Json& request, const client::ServerAddress& server)
       handler_time_(Millis(request, "handler_ms", absl::ZeroDuration())),
       exit_on_(request.contains("exit_on") ? std::optional(request.at("exit_on").get<std::string>())
                                            : std::nullopt),
-      subscriber_(Must(client::Subscriber::Start(
-          OptionsOf(request, server),
-          [this](const client::Delivery& delivery) { return Handle(delivery); }))),
+      subscriber_(Must(Start(request, server))),
       watcher_([this] { Watch(); }) {}
+
+absl::StatusOr<std::unique_ptr<client::Subscriber>> Worker::Start(
+    const Json& request, const client::ServerAddress& server) {
+  const client::SubscriberOptions options = OptionsOf(request, server);
+  if (request.contains("batch")) {
+    return client::Subscriber::StartBatch(
+        options, [this](const auto& deliveries) { return HandleBatch(deliveries); });
+  }
+  return client::Subscriber::Start(options,
+                                   [this](const auto& delivery) { return Handle(delivery); });
+}
 
 Worker::~Worker() {
   {
@@ -64,38 +75,51 @@ Worker::~Worker() {
   watcher_.join();
 }
 
-Settlement Worker::Handle(const client::Delivery& delivery) {
-  if (exit_on_ == delivery.payload()) std::_Exit(3);
+Json Worker::Await(absl::Span<const client::Delivery> deliveries, Json event) {
+  for (const client::Delivery& delivery : deliveries) {
+    if (exit_on_ == delivery.payload()) std::_Exit(3);
+  }
   int64_t n = 0;
   {
     const base::MutexLock lock(&mutex_);
-    n = ++deliveries_;
+    n = ++calls_;
   }
-  Print({{"event", "delivery"},
-         {"subscriber", name_},
-         {"n", n},
-         {"delivery", ToJson(delivery.proto())}});
+  event["subscriber"] = name_;
+  event["n"] = n;
+  Print(event);
   const base::MutexLock lock(&mutex_);
   if (!manual_) {
     // Only the end of this object wakes the wait.
     const auto time = absl::ToChronoNanoseconds(handler_time_);
     while (!closed_ && changed_.WaitFor(&mutex_, time)) {
     }
-    return Settlement::Ack();
+    return {{"settlements", Json::array()}, {"settlement", {{"kind", "ack"}}}};
   }
-  while (!closed_ && !settlements_.contains(n)) changed_.Wait(&mutex_);
-  const auto found = settlements_.extract(n);
-  if (found.empty()) return Settlement::Leave();
-  if (found.mapped().at("kind") == "raise") {
-    throw std::runtime_error(found.mapped().at("reason").get<std::string>());
-  }
-  return SettlementOf(found.mapped());
+  while (!closed_ && !endings_.contains(n)) changed_.Wait(&mutex_);
+  const auto found = endings_.extract(n);
+  return found.empty() ? Json{{"settlement", {{"kind", "leave"}}}} : found.mapped();
 }
 
-void Worker::Finish(int64_t n, const Json& settlement) {
-  if (settlement.at("kind") != "raise") SettlementOf(settlement);  // throws, if it is unknown
+Settlement Worker::Handle(const client::Delivery& delivery) {
+  const Json event = {{"event", "delivery"}, {"delivery", ToJson(delivery.proto())}};
+  return SettlementOf(Await({&delivery, 1}, event).at("settlement"));
+}
+
+std::vector<Settlement> Worker::HandleBatch(absl::Span<const client::Delivery> deliveries) {
+  Json list = Json::array();
+  for (const client::Delivery& delivery : deliveries) list.push_back(ToJson(delivery.proto()));
+  const Json ending = Await(deliveries, {{"event", "batch"}, {"deliveries", list}});
+  if (!ending.contains("settlements")) {
+    return std::vector<Settlement>(deliveries.size(), SettlementOf(ending.at("settlement")));
+  }
+  std::vector<Settlement> settlements;
+  for (const Json& json : ending.at("settlements")) settlements.push_back(SettlementOf(json));
+  return settlements;
+}
+
+void Worker::Finish(int64_t n, const Json& ending) {
   const base::MutexLock lock(&mutex_);
-  settlements_.insert_or_assign(n, settlement);
+  endings_.insert_or_assign(n, ending);
   changed_.NotifyAll();
 }
 

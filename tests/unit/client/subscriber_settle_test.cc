@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -225,6 +226,51 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
   EXPECT_EQ(counts.refusals.size(), 1u);
   EXPECT_EQ(counts.leases_lost, 1);
   EXPECT_EQ(counts.lost, 0);
+}
+
+TEST_F(SubscriberTest, ABatchHandlerThatFailsNacksAllAndIsLogged) {
+  const struct {
+    const char* reason;
+    BatchHandler handler;
+  } cases[] = {
+      {"the handler returned 1 settlements for 2 deliveries",
+       [](const auto&) { return std::vector<Settlement>{Settlement::Ack()}; }},
+      {"the handler broke",
+       [](const auto&) -> std::vector<Settlement> {
+         throw std::runtime_error("the handler broke");
+       }},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.reason);
+    FakeServer server;
+    v1::SubscribeRequest settled;
+    Gate confirmed;
+    server.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+      AcceptStream(stream);
+      stream->Write(Deliveries(1, 2));
+      stream->Read(&settled);
+      stream->Write(Confirmation(settled));
+      confirmed.Open();
+      return ReadUntilClosed(stream);
+    };
+    server.Start();
+    SubscriberOptions options = Options();
+    options.server.target = server.target();
+    std::string logged;
+    options.log = [&](absl::LogSeverity severity, const std::string& line) {
+      if (severity == absl::LogSeverity::kError) logged = line;
+    };
+    const auto subscriber = Subscriber::StartBatch(options, test.handler);
+    ASSERT_TRUE(subscriber.ok()) << subscriber.status();
+    ASSERT_TRUE(confirmed.Wait());
+    EXPECT_TRUE((*subscriber)->Stop().ok());
+    ASSERT_EQ(settled.settlements_size(), 2);
+    for (const v1::Settlement& one : settled.settlements()) {
+      EXPECT_EQ(one.nack().reason(), test.reason);
+    }
+    EXPECT_EQ(logged, "a handler of the topic \"t\" failed: " + std::string(test.reason));
+    EXPECT_EQ((*subscriber)->counts().nacked, 2);
+  }
 }
 
 TEST_F(SubscriberTest, StopDoesNotWaitLongerForHandlersThanItIsTold) {

@@ -83,6 +83,7 @@ final class Calls {
       clients.remove(Wire.text(request, "client")).close();
       return new JsonObject();
     });
+    ops.put("call_together", new Together(this)::run);
     addMessages();
     addTopics();
     addRecurrences();
@@ -91,10 +92,25 @@ final class Calls {
     addSubscribers();
   }
 
-  JsonObject run(JsonObject request) {
+  private JsonObject run(JsonObject request) {
     Function<JsonObject, JsonObject> op = ops.get(Wire.text(request, "op"));
     if (op == null) throw new IllegalArgumentException("unknown op: " + Wire.text(request, "op"));
     return op.apply(request);
+  }
+
+  /** Returns an object with the `ok` or the `error` of the answer. */
+  JsonObject outcome(JsonObject request) {
+    try {
+      return Wire.of("ok", run(request));
+    } catch (DuetimeException e) {
+      return Wire.of("error", Wire.json(e));
+    } catch (Exception e) {
+      e.printStackTrace();
+      JsonObject error = new JsonObject();
+      error.addProperty("code", "DRIVER");
+      error.addProperty("message", e.toString());
+      return Wire.of("error", error);
+    }
   }
 
   void close() {

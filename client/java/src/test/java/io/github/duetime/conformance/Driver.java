@@ -3,7 +3,6 @@ package io.github.duetime.conformance;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
-import io.github.duetime.client.DuetimeException;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -32,20 +31,9 @@ public final class Driver {
   }
 
   private static JsonObject answer(Calls calls, String line) {
-    JsonObject answer = new JsonObject();
-    try {
-      JsonObject request = JsonParser.parseString(line).getAsJsonObject();
-      answer.add("id", request.get("id"));
-      answer.add("ok", calls.run(request));
-    } catch (DuetimeException e) {
-      answer.add("error", Wire.json(e));
-    } catch (Exception e) {
-      e.printStackTrace();
-      JsonObject error = new JsonObject();
-      error.addProperty("code", "DRIVER");
-      error.addProperty("message", e.toString());
-      answer.add("error", error);
-    }
+    JsonObject request = JsonParser.parseString(line).getAsJsonObject();
+    JsonObject answer = calls.outcome(request);
+    answer.add("id", request.get("id"));
     return answer;
   }
 }
