@@ -55,7 +55,8 @@ std::map<SubscriptionId, uint64_t> ConcurrentCalls::CountKept() {
   std::map<SubscriptionId, uint64_t> kept;
   // While a batch is in flight the store cannot tell. With several shards each has a share of the
   // bound.
-  if (shard_count_ > 1 || !journal_.empty() || appending_ || fault_expected_ || !Chance(40)) {
+  if (shard_count_ > 1 || !journal_.empty() || !untold_.empty() || appending_ || fault_expected_ ||
+      !Chance(40)) {
     return kept;
   }
   for (const auto& [id, subscription] : contract_.subscriptions()) {

@@ -117,6 +117,7 @@ void World::Close(Host::End how, size_t kept, bool clock_goes_back) {
   shards_.clear();
   host_->Stop(how, kept);
   journal_.clear();
+  untold_.clear();
   streams_.clear();
   const uint64_t mono_ms = now_.mono_ms;
   now_.wall_ms += Random(300);
@@ -143,7 +144,16 @@ void World::OnFailure() {
 
 // ---- The journal
 
+void World::TellCommitted() {
+  while (!untold_.empty()) {
+    const InFlight item = std::move(untold_.front());
+    untold_.pop_front();
+    OnCommitted(item.participant, item.sequence, AppendOutcome::kAccepted);
+  }
+}
+
 void World::Commit(uint64_t faults) {
+  if (!appending_) TellCommitted();
   if (appending_ || (journal_.empty() && !host_->AppendIsDue())) return;
   const size_t count = journal_.empty() ? 0 : 1 + Random(std::min<size_t>(journal_.size(), 5));
   const auto end = journal_.begin() + static_cast<int64_t>(count);
@@ -163,8 +173,15 @@ void World::Commit(uint64_t faults) {
   const AppendOutcome outcome = store_->Append(group, durability);
   appending_ = false;
   if (outcome != AppendOutcome::kAccepted && host_->MayLoseTheLead()) fault_expected_ = true;
+  // The store then shows what no shard has heard of yet.
+  const bool later = faults > 0 && !healing_ && outcome == AppendOutcome::kAccepted && Chance(50);
   for (const InFlight& item : items) {
-    if (!item.answered) OnCommitted(item.participant, item.sequence, outcome);
+    if (item.answered) continue;
+    if (later) {
+      untold_.push_back(item);
+      continue;
+    }
+    OnCommitted(item.participant, item.sequence, outcome);
   }
   if (outcome != AppendOutcome::kAccepted) failed_ = true;
 }

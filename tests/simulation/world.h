@@ -176,6 +176,8 @@ class World {
   // Appends one group: the first batches of the queue. Of 1000 appends, `faults` fail. If the queue
   // is empty, appends an empty group at times, as the journal asks.
   void Commit(uint64_t faults);
+  // Tells the shards of batches that were appended before.
+  void TellCommitted();
   // Appends all of the queue, without faults.
   void CommitQueue() {
     do Commit(/*faults=*/0);
@@ -241,6 +243,8 @@ class World {
     bool answered = false;
   };
   std::deque<InFlight> journal_;
+  // Appended, and their shards have not heard of it.
+  std::deque<InFlight> untold_;
   // An append waits for the log of a cell.
   bool appending_ = false;
   // While the world heals, no new faults occur.

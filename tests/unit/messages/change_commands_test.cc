@@ -123,7 +123,9 @@ TEST_F(InTheStoreTest, AMessageThatWasEndedIsNotEndedAgain) {
       commands_.change.Cancel(now_, {.target = ById(id)});
     }
     Complete();
-    if (!by_bulk) EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kDone);
+    if (!by_bulk) {
+      EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kDone);
+    }
     EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kAlreadyCancelled);
     EXPECT_EQ(*writer_.Pending(kTopic), pending - 1);
   }
