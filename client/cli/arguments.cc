@@ -91,8 +91,8 @@ const Commands& AllCommands() {
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
           ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
           OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
-          Commands{BackupCommand()}, RestoreCommands(), CellCommands(), AccessCommands(),
-          ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
+          StreamCommands(), Commands{BackupCommand()}, RestoreCommands(), CellCommands(),
+          AccessCommands(), ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
           Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }

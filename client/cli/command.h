@@ -39,6 +39,10 @@ enum ExitCode : int {
   kNotWritten = 5,
   // SIGINT ended a command that was at work.
   kInterrupted = 130,
+
+  // doctor --quiet, as health checks expect.
+  kDoctorWarning = 1,
+  kDoctorBad = 2,
 };
 
 // The most tries of a call. Few, so that a person soon sees that no server answers.

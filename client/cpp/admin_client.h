@@ -86,6 +86,15 @@ class AdminClient {
     return Answer<v1::DeleteSubscriptionResponse>(request);
   }
 
+  // ---- Streams of subscribers
+  absl::StatusOr<v1::ListStreamsResponse> ListStreams(const v1::ListStreamsRequest& request) {
+    return Answer<v1::ListStreamsResponse>(request);
+  }
+  // Not tried again, as DeleteTopic.
+  absl::StatusOr<v1::EndStreamResponse> EndStream(const v1::EndStreamRequest& request) {
+    return Answer<v1::EndStreamResponse>(request);
+  }
+
   // ---- Access
   absl::StatusOr<v1::CheckAccessResponse> CheckAccess(const v1::CheckAccessRequest& request) {
     return Answer<v1::CheckAccessResponse>(request);

@@ -13,6 +13,7 @@
 #include "server/api/operations/operation_handlers.h"
 #include "server/api/recurrences/recurrence_handlers.h"
 #include "server/api/server_info.h"
+#include "server/api/subscriptions/stream_handlers.h"
 #include "server/api/subscriptions/subscription_handlers.h"
 #include "server/api/topics/topic_handlers.h"
 
@@ -72,6 +73,8 @@ std::span<const rpc::UnaryMethod> UnaryMethods() {
       UnaryRow<kOther, &ListSubscriptions>(),
       UnaryRow<kOther, &UpdateSubscription>(),
       UnaryRow<kOther, &DeleteSubscription>(),
+      UnaryRow<kOther, &ListStreams>(),
+      UnaryRow<kOther, &EndStream>(),
       UnaryRow<kOther, &StartBulk>(/*watch_client=*/true),
       UnaryRow<kOther, &GetOperation>(),
       UnaryRow<kOther, &ListOperations>(),

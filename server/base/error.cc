@@ -68,6 +68,11 @@ absl::Status DrainingError() {
                    {.reason = "DRAINING", .field = "", .metadata = {}, .retry_after_ms = 1000});
 }
 
+absl::Status StreamEndedError() {
+  return MakeError(absl::StatusCode::kUnavailable, "an operator ended the stream",
+                   {.reason = "STREAM_ENDED", .field = "", .metadata = {}, .retry_after_ms = 0});
+}
+
 absl::Status StorageFailedError() {
   return MakeError(
       absl::StatusCode::kUnavailable,

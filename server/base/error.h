@@ -37,6 +37,7 @@ std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 // The errors that more than one room makes.
 absl::Status OverloadedError(absl::string_view queue, uint64_t limit);
 absl::Status DrainingError();
+absl::Status StreamEndedError();
 absl::Status StorageFailedError();
 
 }  // namespace duetime::base

@@ -12,6 +12,7 @@
 #include "server/api/request_validation.h"
 #include "server/base/error.h"
 #include "server/gateway/lease_handlers.h"
+#include "server/rpc/client_credentials.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 
@@ -90,8 +91,31 @@ absl::Status SubscriberFan::Start(const v1::SubscribeStart& start) {
   }
   share_.set_max_outstanding_bytes(std::max<int64_t>(start_->max_outstanding_bytes() / cells, 1));
   members_.resize(worker_->map().size());
+  Show();
   for (size_t cell = 0; cell < members_.size() && !ended(); ++cell) Open(cell);
   return absl::OkStatus();
+}
+
+void SubscriberFan::Show() {
+  shown_ = std::make_shared<rpc::OpenStream>();
+  shown_->topic = start_->topic();
+  shown_->subscription = start_->subscription().empty() ? "default" : start_->subscription();
+  shown_->client_id = start_->client_id();
+  shown_->peer = rpc::PeerAddress(*server_context());
+  shown_->messages_max = start_->max_outstanding_messages();
+  shown_->bytes_max = start_->max_outstanding_bytes();
+  shown_->start_ms = worker_->context().clock->Read().wall_ms;
+  shown_->in_flight = [in_flight = in_flight_] { return in_flight->load(); };
+  shown_->worker = &worker();
+  shown_->end = [this] { Fail(base::StreamEndedError()); };
+  worker_->context().open_streams.Add(shown_);
+}
+
+void SubscriberFan::AddInFlight(int64_t messages, Member* member) {
+  // A settlement may be of a lease that ended with an earlier stream.
+  messages = std::max(messages, -member->in_flight);
+  member->in_flight += messages;
+  in_flight_->fetch_add(messages);
 }
 
 void SubscriberFan::Open(size_t cell) {
@@ -197,7 +221,12 @@ void SubscriberFan::TakeAnswers(size_t cell, v1::SubscribeResponse* response) {
     return true;
   };
   for (std::string& token : *response->mutable_settled()) {
-    if (is_for_client(token)) unsent_.add_settled(std::move(token));
+    if (!is_for_client(token)) continue;
+    AddInFlight(-1, &member);
+    unsent_.add_settled(std::move(token));
+  }
+  if (unsent_.settled_size() > 0) {
+    shown_->settled_ms.store(worker_->context().clock->Read().wall_ms);
   }
   for (std::string& token : *response->mutable_extended()) {
     if (is_for_client(token)) unsent_.add_extended(std::move(token));
@@ -206,7 +235,9 @@ void SubscriberFan::TakeAnswers(size_t cell, v1::SubscribeResponse* response) {
     if (is_for_client(token)) unsent_.add_begun(std::move(token));
   }
   for (v1::SettleRefusal& refused : *response->mutable_refused()) {
-    if (is_for_client(refused.lease_token())) unsent_.add_refused()->Swap(&refused);
+    if (!is_for_client(refused.lease_token())) continue;
+    if (refused.reason() == v1::SettleRefusal::REASON_LEASE_LOST) AddInFlight(-1, &member);
+    unsent_.add_refused()->Swap(&refused);
   }
 }
 
@@ -222,6 +253,7 @@ void SubscriberFan::TakeDeliveries(size_t cell, v1::SubscribeResponse* response)
       continue;
     }
     ++delivered_;
+    AddInFlight(1, &members_[cell]);
     AddUnsent(delivery.ByteSizeLong());
     unsent_.add_deliveries()->Swap(&delivery);
   }
@@ -243,6 +275,7 @@ void SubscriberFan::OnStreamEnd(size_t cell, const absl::Status& status) {
   member.stream.reset();
   member.unread = false;
   member.started = false;
+  AddInFlight(-member.in_flight, &member);
   if (ended()) return;
   LoseOpen(cell);
   if (!Passes(status)) return Fail(status);
@@ -284,7 +317,10 @@ void SubscriberFan::OnWritten() {
   ReadClient();
 }
 
-void SubscriberFan::OnEnded() { members_.clear(); }
+void SubscriberFan::OnEnded() {
+  worker_->context().open_streams.Remove(shown_);
+  members_.clear();
+}
 
 void SubscriberFan::OnSweep(base::Now now) {
   if (!start_.has_value()) {

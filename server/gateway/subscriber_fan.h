@@ -3,6 +3,7 @@
 // SubscriberFan: one Subscribe call of a gateway, which receives from all cells.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,8 @@ class SubscriberFan final : public rpc::BidiStream, public CellStreamOwner {
     bool started = false;
     // The stream waits to be read on.
     bool unread = false;
+    // Deliveries that the client has not settled, so far as the fan knows.
+    int64_t in_flight = 0;
   };
 
   void OnOpened() override;
@@ -76,6 +79,9 @@ class SubscriberFan final : public rpc::BidiStream, public CellStreamOwner {
   // Counts bytes that wait for the client.
   void AddUnsent(size_t bytes);
   size_t settles_open() const;
+  // Lets operators list the stream and end it.
+  void Show();
+  void AddInFlight(int64_t messages, Member* member);
   void ReadClient();
   void ReadCells();
   // Begins a write if there is something to send and no write is in flight.
@@ -98,6 +104,11 @@ class SubscriberFan final : public rpc::BidiStream, public CellStreamOwner {
   int64_t delivered_ = 0;
   // Tokens that the fan gave back itself: the client gets no answer for them.
   absl::flat_hash_set<std::string> given_back_;
+  // Since the first request; how operators see the stream.
+  rpc::OpenStreamPtr shown_;
+  // Of all members; any thread reads it.
+  const std::shared_ptr<std::atomic<int64_t>> in_flight_ =
+      std::make_shared<std::atomic<int64_t>>(0);
   // The client has half-closed.
   bool closing_ = false;
   uint64_t opened_mono_ms_ = 0;

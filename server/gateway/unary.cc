@@ -12,6 +12,7 @@
 #include "server/gateway/message_handlers.h"
 #include "server/gateway/one_cell.h"
 #include "server/gateway/paging.h"
+#include "server/gateway/stream_handlers.h"
 #include "server/rpc/message_io.h"
 
 namespace duetime::gateway {
@@ -107,6 +108,8 @@ std::vector<rpc::UnaryMethod> SeveralCellsMethods() {
       UnaryRow<&ListSubscriptions>(),
       UnaryRow<&AskAndAdd<v1::UpdateSubscriptionRequest, v1::UpdateSubscriptionResponse>>(),
       UnaryRow<&DeleteSubscription>(),
+      UnaryRow<&ListStreams>(),
+      UnaryRow<&EndStream>(),
       UnaryRow<&StartBulk>(),
       UnaryRow<&AskAndAdd<v1::GetOperationRequest, v1::GetOperationResponse>>(),
       UnaryRow<&ListOperations>(),

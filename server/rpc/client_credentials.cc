@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
@@ -55,6 +56,12 @@ std::string PeerHost(const grpc::ServerContext& context) {
   absl::string_view host = absl::string_view(peer).substr(begin, peer.rfind(':') - begin);
   if (absl::ConsumePrefix(&host, "%5B")) absl::ConsumeSuffix(&host, "%5D");
   return std::string(host);
+}
+
+std::string PeerAddress(const grpc::ServerContext& context) {
+  const std::string peer = context.peer();
+  if (absl::StartsWith(peer, "unix")) return "unix";
+  return absl::StrReplaceAll(peer.substr(peer.find(':') + 1), {{"%5B", "["}, {"%5D", "]"}});
 }
 
 access::Credentials CredentialsOf(const grpc::ServerContext& context) {

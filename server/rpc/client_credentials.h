@@ -17,5 +17,7 @@ access::Credentials CredentialsOf(const grpc::ServerContext& context);
 
 // The client's address without its port: "10.0.0.7", "2001:db8::7" or "unix". For logs.
 std::string PeerHost(const grpc::ServerContext& context);
+// The same with its port: "10.0.0.7:50321", "[2001:db8::7]:50321" or "unix".
+std::string PeerAddress(const grpc::ServerContext& context);
 
 }  // namespace duetime::rpc

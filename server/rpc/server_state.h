@@ -10,6 +10,7 @@
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
 #include "server/metrics/rpc_stats.h"
+#include "server/rpc/open_streams.h"
 
 namespace duetime::rpc {
 
@@ -55,6 +56,8 @@ struct ServerState {
   std::atomic<uint64_t> streams{0};
   std::atomic<uint64_t> schedule_streams{0};
   std::atomic<uint64_t> call_streams{0};
+  // The Subscribe streams that have sent their first request.
+  OpenStreams open_streams;
 
  private:
   mutable base::Mutex leader_mutex_;

@@ -92,9 +92,9 @@ void FilterMemtables(rocksdb::ColumnFamilyOptions* options) {
 // Lets each insert into a memtable begin where the last one of the same 50 days ended (2^32 ms, the
 // first bytes of the due time), because a group is written in order. Measured with due times over a
 // day: an accept and a cancel are 5 to 10 % cheaper. Each place takes 232 bytes of a memtable, and
-// a part that RocksDB does not count. With more places, 4.7 hours each, and due times over ten
-// years, that would halve a memtable. RocksDB has an error with this and range tombstones (fixed
-// in 9.2), which no program writes.
+// a part that RocksDB does not count: places of 4.7 hours would halve a memtable if due times are
+// spread over ten years. RocksDB has an error with this and range tombstones (fixed in 9.2), which
+// no program writes.
 void RememberInserts(rocksdb::ColumnFamilyOptions* options) {
   constexpr size_t kShardBytes = 2;
   constexpr size_t kTimeBytes = 4;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 
@@ -294,6 +295,46 @@ TEST_F(AccessTest, AStreamWithoutRightsEndsBeforeItsFirstRequest) {
     const auto calling = As(token);
     EXPECT_EQ(InfoOf(stub->CallStream(calling.get())->Finish()).reason, reason);
   }
+}
+
+TEST_F(AccessTest, AStreamOfOthersLooksAsIfItWereNotThere) {
+  StartWithAccess();
+  const auto context = As("alice");
+  const auto stream = v1::Messages::NewStub(tcp_)->Subscribe(context.get());
+  v1::SubscribeRequest start;
+  start.mutable_start()->set_topic("a");
+  ASSERT_TRUE(stream->Write(start));
+  v1::SubscribeResponse started;
+  ASSERT_TRUE(stream->Read(&started));
+  v1::ListStreamsRequest list;
+  const auto list_as = [&](const std::string& token) {
+    v1::ListStreamsResponse page;
+    EXPECT_TRUE(Call(token, "Admin/ListStreams", list, &page).ok());
+    EXPECT_EQ(page.next_page_token(), "");
+    return page;
+  };
+  EXPECT_EQ(list_as("bob").streams_size(), 0);
+  const v1::ListStreamsResponse page = list_as("alice");
+  ASSERT_EQ(page.streams_size(), 1);
+  EXPECT_EQ(page.streams(0).principal(), "alice");
+  EXPECT_THAT(page.streams(0).peer(), testing::StartsWith("127.0.0.1:"));
+  list.set_topic("a");
+  EXPECT_EQ(InfoOf(Call("bob", "Admin/ListStreams", list)).reason, "ACCESS_DENIED");
+
+  v1::EndStreamRequest end;
+  end.set_id(page.streams(0).id());
+  EXPECT_EQ(InfoOf(Call("bob", "Admin/EndStream", end)).reason, "ACCESS_DENIED");
+  EXPECT_TRUE(Call("alice", "Admin/EndStream", end).ok());
+  EXPECT_EQ(InfoOf(stream->Finish()).reason, "STREAM_ENDED");
+  std::vector<std::string> lines;
+  for (const nlohmann::json& line : AuditLines(3)) {
+    lines.push_back(absl::StrCat(line.value("principal", ""), " ", line.value("method", ""), " ",
+                                 line.value("topic", ""), " ", line.value("object", ""), " ",
+                                 line.value("code", "")));
+  }
+  EXPECT_THAT(lines, UnorderedElementsAre("bob ListStreams a  PERMISSION_DENIED",
+                                          "bob EndStream  " + end.id() + " PERMISSION_DENIED",
+                                          "alice EndStream a " + end.id() + " OK"));
 }
 
 // A call on a stream has the rights, the errors and the lines in the audit log that it has by

@@ -9,6 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+
 #include "tests/integration/cli_fixture.h"
 
 namespace duetime::test {
@@ -490,6 +492,31 @@ TEST_F(CliTest, SubscribeComesBackAfterARestart) {
   ASSERT_TRUE(exit.has_value()) << ReadWholeFile(log);
   EXPECT_EQ(exit->code, 0);
   EXPECT_THAT(ReadWholeFile(log), HasSubstr("cannot reach the server"));
+}
+
+TEST_F(CliTest, ASubscriberComesBackAfterAnOperatorEndedItsStream) {
+  const std::string log = server_->directory().Join("cli-log");
+  Subprocess process({kTool, "subscribe", "t", "--server", server_->target(), "--max", "1"}, log);
+  // Waits for a stream with another id.
+  const auto next_stream = [&](const std::string& id) -> std::string {
+    const auto deadline = Clock::now() + Millis(20'000);
+    while (Clock::now() < deadline) {
+      const std::vector<Json> streams = CliJson({"streams", "t"});
+      if (streams.size() == 1 && streams[0]["id"] != id) return streams[0]["id"];
+      process.Wait(Millis(5));
+    }
+    return "";
+  };
+  const std::string id = next_stream("");
+  EXPECT_THAT(Cli({"streams"}).out, HasSubstr(id));
+  EXPECT_EQ(Cli({"end-stream", id}).out,
+            absl::StrCat("stream ", id, " is ended; its client may open a new one\n"));
+  EXPECT_NE(next_stream(id), "");
+  EXPECT_EQ(Cli({"end-stream", id}).exit.code, 3);
+  MustSchedule("t", Millis(0));
+  const auto exit = process.Wait(Millis(20'000));
+  ASSERT_TRUE(exit.has_value()) << ReadWholeFile(log);
+  EXPECT_EQ(exit->code, 0);
 }
 
 TEST_F(CliTest, InfoForPeopleAndPrograms) {

@@ -363,6 +363,44 @@ TEST_F(GatewayTest, AStreamTakesNoMoreThanMaxDeliveries) {
   EXPECT_TRUE(end->ok()) << end->error_message();
 }
 
+TEST_F(GatewayTest, ItListsAndEndsTheStreamsOfItsOwnClients) {
+  StartGateway();
+  v1::SubscribeRequest start;
+  start.mutable_start()->set_topic("t");
+  start.mutable_start()->set_client_id("me");
+  Subscription subscriber(channel_, start);
+  std::set<std::string> cells;
+  for (int i = 0; i < 8; ++i) {
+    MustSchedule("t", Millis(0));
+    const auto received = subscriber.Next();
+    ASSERT_TRUE(received.has_value());
+    cells.insert(CellOf(received->delivery.message_id()));
+    if (i > 0) continue;
+    EXPECT_EQ(subscriber.AckAndWait(received->delivery), SettleAnswer::kSettled);
+  }
+  EXPECT_EQ(cells.size(), 2u);
+
+  v1::ListStreamsResponse listed;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::ListStreams, v1::ListStreamsRequest(), &listed).ok());
+  ASSERT_EQ(listed.streams_size(), 1);
+  EXPECT_EQ(listed.streams(0).client_id(), "me");
+  EXPECT_EQ(listed.streams(0).subscription(), "default");
+  EXPECT_EQ(listed.streams(0).in_flight(), 7);
+  EXPECT_TRUE(listed.streams(0).has_last_settle_time());
+
+  v1::EndStreamRequest end;
+  end.set_id(listed.streams(0).id());
+  v1::EndStreamResponse ended;
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::EndStream, end, &ended).ok());
+  const auto status = subscriber.WaitEnd(Millis(5'000));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(InfoOf(*status).reason, "STREAM_ENDED");
+  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::EndStream, end, &ended)).reason,
+            "STREAM_NOT_FOUND");
+  ASSERT_TRUE(Call(admin_, &v1::Admin::Stub::ListStreams, v1::ListStreamsRequest(), &listed).ok());
+  EXPECT_EQ(listed.streams_size(), 0);
+}
+
 TEST_F(GatewayTest, WhatConcernsOneMachineIsNotServed) {
   StartGateway();
   v1::HandOverResponse response;

@@ -34,6 +34,7 @@ Commands OperationCommands();
 Commands RecurrenceCommands();
 Commands TopicCommands();
 Commands SubscriptionCommands();
+Commands StreamCommands();
 Commands ServerCommands();
 Commands AccessCommands();
 Commands ContextCommands();

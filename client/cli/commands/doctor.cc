@@ -41,6 +41,10 @@ constexpr absl::Duration kSlowAnswer = absl::Milliseconds(500);
 constexpr int kLevelWidth = 9;
 constexpr int kCheckWidth = 12;
 
+bool NoAnswer(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
 void Append(const Findings& more, Findings* all) {
   all->insert(all->end(), more.begin(), more.end());
 }
@@ -151,8 +155,8 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
                          some->subscriptions().end());
   }
   const v1::Counts& counts = info.counts();
-  if (counts.dead_letter_hops_refused() > 0 || counts.blocked() > 0 || counts.delayed() > 0 ||
-      counts.in_flight() > 0) {
+  if (counts.due_ready() > 0 || counts.dead_letter_hops_refused() > 0 || counts.blocked() > 0 ||
+      counts.delayed() > 0 || counts.in_flight() > 0) {
     for (v1::Subscription& subscription : subscriptions) {
       v1::GetSubscriptionRequest get;
       get.set_topic(subscription.topic());
@@ -162,6 +166,9 @@ absl::Status CheckAllTopics(const client::ClientOptions& options,
     }
   }
   Append(CheckTopics({page->topics().begin(), page->topics().end()}, subscriptions), all);
+  Append(CheckReaders({page->topics().begin(), page->topics().end()}, subscriptions,
+                      client::FromProto(info.server_time())),
+         all);
   Append(CheckHeldKeys(subscriptions), all);
   return CheckMessages(options, subscriptions, all);
 }
@@ -186,17 +193,23 @@ absl::Status CheckAllRecurrences(const client::ClientOptions& options,
   return absl::OkStatus();
 }
 
-Finding NoServer(const Settings& settings, const absl::Status& failed) {
+Finding FailedCall(const Settings& settings, const absl::Status& failed) {
   const absl::Status error = NamedConnectionError(settings.server, failed);
-  const bool cell = client::GetErrorInfo(error).reason == "CELL_UNAVAILABLE";
-  return {.level = Level::kBad,
-          .check = "server",
-          .text = ReasonText(error, settings.server.target),
-          .advice = error != failed ? "Change the options of the connection."
-                    : cell ? "See duetime cell status; ask the members of the cell by their own "
-                             "addresses."
-                           : "Start it (its log says why it stopped), or name its address: "
-                             "--server."};
+  const std::string text = ReasonText(error, settings.server.target);
+  if (error != failed) {
+    return Bad("server", "connection-options-wrong", text, "Change the options of the connection.");
+  }
+  if (client::GetErrorInfo(error).reason == "CELL_UNAVAILABLE") {
+    return Bad("server", "cell-unavailable", text,
+               "See duetime cell status; ask the members of the cell by their own addresses.");
+  }
+  if (NoAnswer(error)) {
+    return Bad("server", "server-unreachable", text,
+               "Start it (its log says why it stopped), or name its address: --server.");
+  }
+  return Bad("server", "call-failed", text,
+             "If it is a right, name a token that has it: --token-file; otherwise, see the "
+             "server's log.");
 }
 
 Findings CheckMachine(const std::string& data_dir, int64_t shards) {
@@ -204,10 +217,8 @@ Findings CheckMachine(const std::string& data_dir, int64_t shards) {
   if (data_dir.empty()) return all;
   const absl::StatusOr<DiskFacts> disk = ReadDisk(data_dir);
   if (!disk.ok()) {
-    all.push_back({.level = Level::kBad,
-                   .check = "disk",
-                   .text = std::string(disk.status().message()),
-                   .advice = "Name the data_dir of the server's configuration."});
+    all.push_back(Bad("disk", "data-dir-unreadable", std::string(disk.status().message()),
+                      "Name the data_dir of the server's configuration."));
     return all;
   }
   Append(CheckDisk(*disk), &all);
@@ -215,10 +226,8 @@ Findings CheckMachine(const std::string& data_dir, int64_t shards) {
   if (process.ok()) {
     Append(CheckProcess(*process, shards), &all);
   } else {
-    all.push_back({.level = Level::kWarning,
-                   .check = "process",
-                   .text = std::string(process.status().message()),
-                   .advice = "Run this where the server runs, as its user or as root."});
+    all.push_back(Warning("process", "process-unreadable", std::string(process.status().message()),
+                          "Run this where the server runs, as its user or as root."));
   }
   return all;
 }
@@ -236,19 +245,40 @@ std::string FindingText(const Finding& finding) {
 
 std::string FindingJson(const Finding& finding) {
   const nlohmann::ordered_json json = {{"check", finding.check},
+                                       {"id", finding.id},
                                        {"level", LevelText(finding.level)},
                                        {"text", finding.text},
                                        {"advice", finding.advice}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string SummaryText(const Findings& findings) {
-  const auto count = [&](Level level) {
-    return std::count_if(findings.begin(), findings.end(),
-                         [&](const Finding& finding) { return finding.level == level; });
-  };
-  return absl::StrCat("\n", count(Level::kOk), " ok, ", count(Level::kWarning), " to look at, ",
-                      count(Level::kBad), " bad\n");
+int64_t CountOf(Level level, const Findings& findings) {
+  return std::count_if(findings.begin(), findings.end(),
+                       [&](const Finding& finding) { return finding.level == level; });
+}
+
+ExitCode ShowAll(const Settings& settings, const Findings& findings) {
+  for (const Finding& finding : findings) {
+    Print(settings.json ? FindingJson(finding) : FindingText(finding));
+  }
+  if (!settings.json) {
+    Print(absl::StrCat("\n", CountOf(Level::kOk, findings), " ok, ",
+                       CountOf(Level::kWarning, findings), " to look at, ",
+                       CountOf(Level::kBad, findings), " bad\n"));
+  }
+  return CountOf(Level::kBad, findings) > 0 ? kNotAsWished : kDone;
+}
+
+// One line for each finding, for programs. The exit codes are those that health checks agree on.
+ExitCode ShowQuiet(const Settings& settings, const Findings& findings) {
+  for (const Finding& finding : findings) {
+    if (finding.level == Level::kOk) continue;
+    Print(settings.json ? FindingJson(finding)
+                        : absl::StrCat(finding.id, " ", LevelText(finding.level), " ",
+                                       Printable(finding.text), "\n"));
+  }
+  if (CountOf(Level::kBad, findings) > 0) return kDoctorBad;
+  return CountOf(Level::kWarning, findings) > 0 ? kDoctorWarning : kDone;
 }
 
 ExitCode RunDoctor(const Settings& settings, const Input& input) {
@@ -270,27 +300,26 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   if (status.ok() && whole) status = CheckAllRecurrences(options, info, &findings);
   if (status.ok() && whole) status = CheckAllOperations(options, info, &findings);
   if (!whole) {
-    findings.push_back({.level = Level::kWarning,
-                        .check = "topics",
-                        .text = "identity, topics, messages, recurrences and operations were not "
-                                "looked at, because not all cells answer",
-                        .advice = "Run this again when all cells answer."});
+    findings.push_back(Warning("topics", "checks-skipped",
+                               "identity, topics, messages, recurrences and operations were not "
+                               "looked at, because not all cells answer",
+                               "Run this again when all cells answer."));
   }
-  if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
+  if (!status.ok() && !refused) findings.push_back(FailedCall(settings, status));
   const std::string data_dir = input.Text("--data-dir");
   Append(CheckMachine(data_dir, info.shards()), &findings);
 
-  bool bad = false;
-  for (const Finding& finding : findings) {
-    Print(settings.json ? FindingJson(finding) : FindingText(finding));
-    bad = bad || finding.level == Level::kBad;
-  }
-  if (!settings.json) Print(SummaryText(findings));
+  const Names ignored = input.List("--ignore");
+  std::erase_if(findings, [&](const Finding& finding) {
+    return std::find(ignored.begin(), ignored.end(), finding.id) != ignored.end();
+  });
+
+  if (input.Has("--quiet")) return ShowQuiet(settings, findings);
+  const ExitCode code = ShowAll(settings, findings);
   if (!settings.json && data_dir.empty()) {
     PrintError("on the server's machine, --data-dir also looks at its disk, files and memory\n");
   }
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) return kNoAnswer;
-  return bad ? kNotAsWished : kDone;
+  return NoAnswer(status) ? kNoAnswer : code;
 }
 
 }  // namespace
@@ -299,10 +328,18 @@ Command DoctorCommand() {
   return {"doctor",
           "Look for what is wrong or set unsafely, and say what to do",
           "Prints a line for each check: ok, warning or bad. Exit code 3: something is bad. The "
-          "checks of the disk\nwrite a small file to the data directory and remove it again.",
-          {"", "--data-dir /var/lib/duetime", "--json"},
+          "checks of the disk\nwrite a small file to the data directory and remove it again.\n"
+          "With --quiet, a line is the id, the level and the text of a warning or of something "
+          "bad; the ids never\nchange. Exit code 0: nothing found, 1: warnings only, 2: something "
+          "is bad, or the server does not answer.",
+          {"", "--data-dir /var/lib/duetime", "--quiet", "--quiet --ignore topic-without-limit",
+           "--json"},
           {Row("", "--data-dir",
-               "The server's data directory: also look at its disk, open files and memory")},
+               "The server's data directory: also look at its disk, open files and memory"),
+           Row("", "--quiet", "Print only what was found, for cron and health checks",
+               {Type(Row::Type::kFlag)}),
+           Row("", "--ignore", "The id of a finding to leave out; may be repeated",
+               {Type(Row::Type::kList)})},
           {.run = RunDoctor}};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -37,6 +38,7 @@ constexpr int64_t kOpenFilesMin = 20'000;
 constexpr int64_t kWaitingForKeyMax = 1'000;
 constexpr int kAttemptsMax = 9;
 constexpr absl::Duration kStartMax = absl::Minutes(1);
+constexpr absl::Duration kUnreadMax = absl::Minutes(1);
 // Threads of the server other than those of shards and connections: its own, and those of gRPC and
 // RocksDB.
 constexpr int64_t kOtherThreadsMax = 60;
@@ -44,13 +46,6 @@ constexpr int64_t kOtherThreadsMax = 60;
 Finding Ok(std::string check, std::string text) {
   return {.level = Level::kOk, .check = std::move(check), .text = std::move(text)};
 }
-Finding Warning(std::string check, std::string text, std::string advice) {
-  return {Level::kWarning, std::move(check), std::move(text), std::move(advice)};
-}
-Finding Bad(std::string check, std::string text, std::string advice) {
-  return {Level::kBad, std::move(check), std::move(text), std::move(advice)};
-}
-
 // True if only programs of this machine can reach the address.
 bool IsLocal(absl::string_view target) {
   if (absl::StartsWith(target, "unix:")) return true;
@@ -67,16 +62,17 @@ Finding CheckState(const v1::ServerInfoResponse& info) {
     case v1::SERVING_STATE_SERVING:
       return Ok("server", absl::StrCat("has served for ", FormatDurationText(uptime)));
     case v1::SERVING_STATE_STORAGE_FAILED:
-      return Bad("server", "a write to its disk failed, and it accepts nothing",
+      return Bad("server", "storage-failed", "a write to its disk failed, and it accepts nothing",
                  "Find the cause in its log, then restart it; acknowledged messages are safe.");
     case v1::SERVING_STATE_STANDBY:
       if (info.leader_address().empty()) {
-        return Warning("server", "follows its cell, which nobody leads",
+        return Warning("server", "cell-without-leader", "follows its cell, which nobody leads",
                        "Wait two seconds; if this lasts, see Cell in the runbook.");
       }
       return Ok("server", absl::StrCat("follows its cell; the leader is ", info.leader_address()));
     default:
-      return Warning("server", absl::StrCat("is ", WordOf(info.state()), " and accepts nothing"),
+      return Warning("server", "server-not-serving",
+                     absl::StrCat("is ", WordOf(info.state()), " and accepts nothing"),
                      "Wait a moment; if this lasts, its log says what it waits for.");
   }
 }
@@ -85,7 +81,7 @@ Finding CheckVersion(const v1::ServerInfoResponse& info, absl::string_view clien
   if (info.version() == client_version) {
     return Ok("version", absl::StrCat("server and tool are ", client_version));
   }
-  return Warning("version",
+  return Warning("version", "version-differs",
                  absl::StrCat("the server is ", info.version(), ", this tool is ", client_version),
                  "Install the same version of both.");
 }
@@ -93,13 +89,14 @@ Finding CheckVersion(const v1::ServerInfoResponse& info, absl::string_view clien
 Finding CheckClock(const v1::ServerInfoResponse& info) {
   switch (info.clock_state()) {
     case v1::CLOCK_STATE_SET_BACK:
-      return Warning("clock",
+      return Warning("clock", "clock-set-back",
                      "the server's clock was set back, so messages that were scheduled by delay "
                      "come later",
                      "Let a time daemon slew the clock instead of stepping it; this ends by "
                      "itself.");
     case v1::CLOCK_STATE_AHEAD:
-      return Bad("clock", "the server's clock jumped ahead, and the server does not follow it",
+      return Bad("clock", "clock-ahead",
+                 "the server's clock jumped ahead, and the server does not follow it",
                  "Set the clock right, or restart the server if the new time is right.");
     default:
       return Ok("clock", "the server's clock made no step");
@@ -108,13 +105,14 @@ Finding CheckClock(const v1::ServerInfoResponse& info) {
 
 Finding CheckDamage(const v1::ServerInfoResponse& info) {
   if (!info.has_damage()) return Ok("data", "no damage was found since the start");
-  return Bad("data", absl::StrCat(info.damage().blocks_total(), " damaged blocks were found"),
+  return Bad("data", "data-damaged",
+             absl::StrCat(info.damage().blocks_total(), " damaged blocks were found"),
              "See duetime damage list, copy the data directory, and follow RUNBOOK.md.");
 }
 
 Finding CheckSpace(const v1::ServerInfoResponse& info) {
   if (!info.disk_low()) return Ok("space", "the server's disk has room");
-  return Bad("space", "the server's disk is nearly full, and it refuses new messages",
+  return Bad("space", "disk-full", "the server's disk is nearly full, and it refuses new messages",
              "Free space or enlarge the volume; the server then accepts messages by itself.");
 }
 
@@ -137,7 +135,7 @@ Finding CheckUse(const v1::ServerInfoResponse& info) {
   };
   if (near(counts.topics(), limits.topics_max()) || near(counts.deleted_topics(), names_max) ||
       near(counts.streams(), limits.streams_max())) {
-    return Warning("limits", text,
+    return Warning("limits", "limit-near", text,
                    "Raise topics_max or streams_max in the server's configuration before the "
                    "limit is reached.");
   }
@@ -150,7 +148,8 @@ Finding CheckRepeats(const v1::ServerInfoResponse& info) {
     return Ok("repeats",
               absl::StrCat("a repeated request is recognised for ", FormatDurationText(kept)));
   }
-  return Warning("repeats", "a client that repeats a request can make a second message",
+  return Warning("repeats", "request-retention-off",
+                 "a client that repeats a request can make a second message",
                  "Set request_retention_ms in the server's configuration.");
 }
 
@@ -170,11 +169,13 @@ std::string Milliseconds(absl::Duration duration) {
 
 Finding CheckSyncs(const DiskFacts& disk) {
   if (disk.in_memory) {
-    return Bad("fsync", "the data directory is in memory, and a restart of the machine loses it",
+    return Bad("fsync", "data-dir-in-memory",
+               "the data directory is in memory, and a restart of the machine loses it",
                "Use a directory on a disk.");
   }
   if (disk.syncs.empty()) {
-    return Warning("fsync", "no file could be written to the data directory",
+    return Warning("fsync", "data-dir-not-writable",
+                   "no file could be written to the data directory",
                    "Run this as the user of the server.");
   }
   std::vector<absl::Duration> sorted = disk.syncs;
@@ -184,8 +185,8 @@ Finding CheckSyncs(const DiskFacts& disk) {
                                         Milliseconds(sorted.back()), " of ", sorted.size());
   const std::string advice =
       "Each answer waits for one: use a local SSD, best with power-loss protection.";
-  if (median > kSyncBad) return Bad("fsync", text, advice);
-  return median > kSyncMax ? Warning("fsync", text, advice) : Ok("fsync", text);
+  if (median > kSyncBad) return Bad("fsync", "disk-sync-slow", text, advice);
+  return median > kSyncMax ? Warning("fsync", "disk-sync-slow", text, advice) : Ok("fsync", text);
 }
 
 Finding CheckCores(const ProcessFacts& process, int64_t shards) {
@@ -194,17 +195,26 @@ Finding CheckCores(const ProcessFacts& process, int64_t shards) {
                                         process.cores == 1 ? " core" : " cores");
   const auto fit = static_cast<int64_t>(base::ThreadsThatFit(static_cast<size_t>(process.cores)));
   if (shards > fit) {
-    return Warning("cores", text,
+    return Warning("cores", "more-shards-than-cores", text,
                    "Give it more cores, or move its messages to a new data directory (export, "
                    "import): the number of shards never changes.");
   }
   if (process.threads > kOtherThreadsMax + 2 * fit) {
-    return Warning("cores", text, "Lower io_threads, or give it more cores.");
+    return Warning("cores", "more-threads-than-cores", text,
+                   "Lower io_threads, or give it more cores.");
   }
   return Ok("cores", text);
 }
 
 }  // namespace
+
+Finding Warning(std::string check, std::string id, std::string text, std::string advice) {
+  return {Level::kWarning, std::move(check), std::move(id), std::move(text), std::move(advice)};
+}
+
+Finding Bad(std::string check, std::string id, std::string text, std::string advice) {
+  return {Level::kBad, std::move(check), std::move(id), std::move(text), std::move(advice)};
+}
 
 std::string LevelText(Level level) {
   switch (level) {
@@ -225,13 +235,13 @@ Finding CheckAddress(const client::ServerAddress& address) {
     return Ok("access", absl::StrCat(address.target, " is an address of this machine"));
   }
   if (!tls) {
-    return Bad("access",
+    return Bad("access", "access-without-tls",
                "the server accepts connections of other machines without TLS: everyone who "
                "reaches it can read, cancel and settle every message",
                "Set tls_cert, tls_key and tls_client_ca in the server's configuration, or listen "
                "on 127.0.0.1.");
   }
-  return Warning("access",
+  return Warning("access", "access-without-client-certificate",
                  "TLS, but the server asks for no certificate: everyone who reaches it can read, "
                  "cancel and settle every message",
                  "Set tls_client_ca in the server's configuration.");
@@ -254,7 +264,8 @@ Finding CheckGateway(const v1::ServerInfoResponse& info) {
   if (missing.empty()) {
     return Ok("cells", absl::StrCat("all ", info.gateway_cells_size(), " cells answer"));
   }
-  return Bad("cells", absl::StrCat("no answer from: ", absl::StrJoin(missing, ", ")),
+  return Bad("cells", "gateway-cell-away",
+             absl::StrCat("no answer from: ", absl::StrJoin(missing, ", ")),
              "see duetime cell status; ask their members by their own addresses");
 }
 
@@ -270,7 +281,7 @@ Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
                                      Milliseconds(distance + precision)));
   }
   return Warning(
-      "offset",
+      "offset", "clock-offset",
       absl::StrCat("the server's time is ", FormatDurationText(distance),
                    offset > absl::ZeroDuration() ? " ahead of" : " behind", " this machine's"),
       "Synchronise the clocks of both machines by NTP.");
@@ -279,16 +290,20 @@ Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
 Finding CheckCertificate(absl::Time end, absl::Time now) {
   const absl::Duration left = end - now;
   const absl::Duration hours = absl::Trunc(absl::AbsDuration(left), absl::Hours(1));
-  const std::string text =
-      left <= absl::ZeroDuration()
-          ? absl::StrCat("the server's TLS certificate ended ", FormatDurationText(hours), " ago")
-          : absl::StrCat("the server's TLS certificate ends in ", FormatDurationText(hours));
-  if (left >= kCertificateMin) return Ok("certificate", text);
   constexpr char kAdvice[] =
       "Put a new certificate and key in place of tls_cert and tls_key; the server reads them "
       "within two seconds.";
-  return left < kCertificateBad ? Bad("certificate", text, kAdvice)
-                                : Warning("certificate", text, kAdvice);
+  if (left <= absl::ZeroDuration()) {
+    return Bad(
+        "certificate", "certificate-ended",
+        absl::StrCat("the server's TLS certificate ended ", FormatDurationText(hours), " ago"),
+        kAdvice);
+  }
+  const std::string text =
+      absl::StrCat("the server's TLS certificate ends in ", FormatDurationText(hours));
+  if (left >= kCertificateMin) return Ok("certificate", text);
+  return left < kCertificateBad ? Bad("certificate", "certificate-ends-soon", text, kAdvice)
+                                : Warning("certificate", "certificate-ends-soon", text, kAdvice);
 }
 
 Finding CheckIdentity(const absl::StatusOr<v1::CheckAccessResponse>& answer) {
@@ -296,11 +311,12 @@ Finding CheckIdentity(const absl::StatusOr<v1::CheckAccessResponse>& answer) {
     return Ok("identity", "the server asks for no token");
   }
   if (absl::IsUnauthenticated(answer.status())) {
-    return Bad("identity", "the server refuses the credentials: " + ReasonText(answer.status(), ""),
+    return Bad("identity", "credentials-refused",
+               "the server refuses the credentials: " + ReasonText(answer.status(), ""),
                "Name the file of a valid token: --token-file; duetime token create makes one.");
   }
   if (!answer.ok()) {
-    return Warning("identity",
+    return Warning("identity", "identity-unknown",
                    absl::StrCat("the server did not tell it: ",
                                 absl::StatusCodeToString(answer.status().code())),
                    "Look at the server's version and its log.");
@@ -329,21 +345,21 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
   Findings all;
   all.push_back(unlimited.empty()
                     ? Ok("quotas", absl::StrCat("all of ", topics.size(), " topics have a limit"))
-                    : Warning("quotas",
+                    : Warning("quotas", "topic-without-limit",
                               absl::StrCat(SomeText(unlimited, topics.size(), "topics"),
                                            " accept messages until the disk is full"),
                               "Set a limit: duetime topic update NAME --max-pending N."));
   all.push_back(endless.empty()
                     ? Ok("retries", absl::StrCat("all of ", subscriptions.size(),
                                                  " subscriptions end their attempts"))
-                    : Warning("retries",
+                    : Warning("retries", "subscription-without-attempt-limit",
                               absl::StrCat(SomeText(endless, subscriptions.size(), "subscriptions"),
                                            " deliver a message that fails for ever"),
                               "Set a limit: duetime subscription update TOPIC NAME "
                               "--max-attempts N."));
   if (!paused.empty()) {
     all.push_back(Warning(
-        "paused",
+        "paused", "delivery-paused",
         absl::StrCat(
             SomeText(paused, topics.size() + subscriptions.size(), "topics and subscriptions"),
             " deliver nothing"),
@@ -351,7 +367,7 @@ Findings CheckTopics(const std::vector<v1::Topic>& topics,
   }
   if (!out_of_hops.empty()) {
     all.push_back(Bad(
-        "dead letters",
+        "dead letters", "dead-letter-hops-exceeded",
         absl::StrCat(SomeText(out_of_hops, subscriptions.size(), "subscriptions"),
                      " have messages that were in 16 dead-letter topics and fail again"),
         "Look whether these topics lead back to each other (--dead-letter-topic), then settle or "
@@ -373,13 +389,13 @@ Findings CheckRecurrences(const v1::ServerInfoResponse& info,
                       Printable(stalled[0].state_reason()));
     }
     all.push_back(
-        Bad("recurrences", text,
+        Bad("recurrences", "recurrence-stalled", text,
             "Install the package tzdata for an unknown time zone, or duetime recur update "
             "NAME; then they go on by themselves."));
   }
   if (info.counts().recurrences_made_anew() > 0) {
     all.push_back(
-        Warning("recurrences",
+        Warning("recurrences", "recurrence-repeated",
                 absl::StrCat(
                     "the clock was ahead and was set back: ", info.counts().recurrences_made_anew(),
                     " occurrences were made anew, and some may come twice"),
@@ -405,9 +421,36 @@ Findings CheckOperations(const std::vector<v1::Operation>& operations, absl::Tim
                                 : "in " + Printable(absl::StrJoin(first->missing_places(), ", "));
   std::string text = absl::StrCat("the bulk operation ", name, " has not started ", where);
   if (count > 1) absl::StrAppend(&text, "; ", count - 1, " more like it");
-  return {Warning("operations", text,
+  return {Warning("operations", "operation-not-started", text,
                   absl::StrCat("Repeat the command that started it, with --name ", name,
                                ", or end it: duetime bulk stop ", name, "."))};
+}
+
+Findings CheckReaders(const std::vector<v1::Topic>& topics,
+                      const std::vector<v1::Subscription>& subscriptions, absl::Time server_time) {
+  std::set<std::string> paused;
+  for (const v1::Topic& topic : topics) {
+    if (topic.settings().paused()) paused.insert(topic.name());
+  }
+  std::vector<std::string> unread;
+  absl::Time oldest = absl::InfiniteFuture();
+  for (const v1::Subscription& subscription : subscriptions) {
+    const v1::SubscriptionCounts& counts = subscription.counts();
+    if (counts.streams() > 0 || !counts.has_oldest_due_time()) continue;
+    if (subscription.settings().paused() || paused.contains(subscription.topic())) continue;
+    const absl::Time due = client::FromProto(counts.oldest_due_time());
+    if (server_time - due < kUnreadMax) continue;
+    unread.push_back(absl::StrCat(subscription.topic(), " ", subscription.name()));
+    oldest = std::min(oldest, due);
+  }
+  if (unread.empty()) return {};
+  return {
+      Warning("readers", "subscription-without-reader",
+              absl::StrCat(SomeText(unread, subscriptions.size(), "subscriptions"),
+                           " have no reader, and their oldest message has waited for ",
+                           FormatDurationText(absl::Trunc(server_time - oldest, absl::Seconds(1)))),
+              "Start their subscribers, or delete what nothing reads: duetime subscription "
+              "delete TOPIC NAME.")};
 }
 
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {
@@ -416,7 +459,7 @@ Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {
     const v1::HeldKey& key = subscription.counts().longest_key();
     if (!key.on_disk() && key.waiting() < kWaitingForKeyMax) continue;
     all.push_back(Warning(
-        "order",
+        "order", "ordering-key-blocked",
         absl::StrCat("in ", subscription.topic(), " ", subscription.name(), ", ",
                      key.on_disk() ? "more than " : "", key.waiting(),
                      " messages of ordering_key \"", key.ordering_key(), "\" wait for message ",
@@ -458,7 +501,7 @@ Findings CheckFailing(const std::vector<v1::Message>& messages,
     }
     if (failing.count > 1) absl::StrAppend(&text, "; ", failing.count - 1, " more like it");
     all.push_back(Warning(
-        "failing", text,
+        "failing", "message-failing", text,
         absl::StrCat("See why: duetime explain ", worst.id(),
                      ". Mend its handler, or end it: duetime cancel ", worst.id(),
                      " --stop-redelivery; a max_attempts makes dead letters of such messages.")));
@@ -471,7 +514,8 @@ Finding CheckKernelClock(const KernelClock& clock) {
     return Ok("time sync", absl::StrCat("this machine's clock is synchronised, to ",
                                         Milliseconds(clock.error_max)));
   }
-  return Warning("time sync", "nothing is known to synchronise this machine's clock",
+  return Warning("time sync", "clock-not-synchronised",
+                 "nothing is known to synchronise this machine's clock",
                  "Run chrony or systemd-timesyncd, here or on the host of this container.");
 }
 
@@ -481,7 +525,7 @@ Findings CheckDisk(const DiskFacts& disk) {
   const bool low =
       disk.free_bytes < kFreeBytesMin ||
       static_cast<double>(disk.free_bytes) < kFreePartMin * static_cast<double>(disk.size_bytes);
-  return {low ? Warning("disk", text,
+  return {low ? Warning("disk", "disk-space-low", text,
                         "Free space or enlarge the volume: below disk_free_min_bytes the server "
                         "refuses new messages.")
               : Ok("disk", text),
@@ -493,7 +537,7 @@ Findings CheckProcess(const ProcessFacts& process, int64_t shards) {
   const std::string files = absl::StrCat("the server may open ", process.open_files_max, " files");
   all.push_back(process.open_files_max >= kOpenFilesMin
                     ? Ok("open files", files)
-                    : Warning("open files", files,
+                    : Warning("open files", "open-files-low", files,
                               "Raise it for many connections: LimitNOFILE=65536 in the systemd "
                               "unit."));
   const std::string memory = absl::StrCat("the server uses ", BytesText(process.resident_bytes),
@@ -502,7 +546,7 @@ Findings CheckProcess(const ProcessFacts& process, int64_t shards) {
       static_cast<double>(process.resident_bytes) <=
               kUseMax * static_cast<double>(process.memory_max)
           ? Ok("memory", memory)
-          : Warning("memory", memory,
+          : Warning("memory", "memory-low", memory,
                     "Give it more memory, or lower due_max and loaded_max; RUNBOOK.md has "
                     "the formula."));
   all.push_back(CheckCores(process, shards));

@@ -26,12 +26,18 @@ struct Finding {
   Level level = Level::kOk;
   // The name of the check: "clock".
   std::string check{};
-  // What the check found.
+  // What the check found, as words that never change: "clock-ahead". RUNBOOK.md lists the ids.
+  // Empty if all is well.
+  std::string id{};
+  // The finding with its numbers and names, for people.
   std::string text{};
   // What to do, as one sentence. Empty if all is well.
   std::string advice{};
 };
 using Findings = std::vector<Finding>;
+
+Finding Warning(std::string check, std::string id, std::string text, std::string advice);
+Finding Bad(std::string check, std::string id, std::string text, std::string advice);
 
 std::string LevelText(Finding::Level level);
 
@@ -63,6 +69,11 @@ Findings CheckRecurrences(const v1::ServerInfoResponse& info,
 // The bulk operations that began more than a minute before `server_time` and have not started
 // everywhere. At most one finding.
 Findings CheckOperations(const std::vector<v1::Operation>& operations, absl::Time server_time);
+
+// The subscriptions, with their counts, whose messages have been due for more than a minute at
+// `server_time` while nothing reads them. A paused subscription is no finding. At most one finding.
+Findings CheckReaders(const std::vector<v1::Topic>& topics,
+                      const std::vector<v1::Subscription>& subscriptions, absl::Time server_time);
 
 // The subscriptions, with their counts. A key of a few messages is work as usual, and no finding.
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions);

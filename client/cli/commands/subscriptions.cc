@@ -131,7 +131,45 @@ std::string DeletedSubscriptionText(const v1::DeleteSubscriptionRequest& request
                       " of topic ", request.topic(), " is deleted\n");
 }
 
+Rows StreamRows() {
+  return {
+      Row("id", {Column("ID")}),
+      Row("topic", {Column("TOPIC")}),
+      Row("subscription", {Column("SUBSCRIPTION")}),
+      Row("client_id", {Column("CLIENT", "-")}),
+      Row("peer", {Column("PEER")}),
+      Row("principal", {Column("PRINCIPAL", "-")}),
+      Row("in_flight", {Column("IN FLIGHT")}),
+      Row("max_outstanding_messages", {Column("CREDIT")}),
+      Row("start_time", {Column("SINCE")}),
+      Row("last_settle_time", {Column("SETTLED", "never")}),
+  };
+}
+
+std::string EndedStreamText(const v1::EndStreamRequest& request, const v1::EndStreamResponse&,
+                            const absl::TimeZone&) {
+  return absl::StrCat("stream ", request.id(), " is ended; its client may open a new one\n");
+}
+
 }  // namespace
+
+Commands StreamCommands() {
+  return {
+      {"streams",
+       "List the open streams of subscribers, the oldest first",
+       "Through a gateway, the streams of the gateway's own clients.",
+       {"", "orders", "orders --json"},
+       Join({{Row("topic", "TOPIC", "The topic (default: all topics)")}, PageRows()}),
+       Pages(&AdminClient::ListStreams, StreamRows())},
+      {"end-stream",
+       "End a stream; its messages come again after the delay of a retry, and its client opens a "
+       "new one",
+       "",
+       {"19ad0c5f2a100000007"},
+       {Row("id", "ID", "The id, as duetime streams lists it", {Required()})},
+       Call(&AdminClient::EndStream, EndedStreamText)},
+  };
+}
 
 Commands SubscriptionCommands() {
   const Rows settings = OptionsBelow("subscription", OptionRows());

@@ -20,6 +20,7 @@ Look ahead, look at one message, and look at dead letters:
 inline constexpr char kExitCodes[] = R"(  0  done
   1  the server refused the request, or failed; the reason is on stderr
   2  the command line is wrong
+     doctor --quiet: 1 if there are warnings only, 2 if something is bad
   3  the resource does not exist; cancel, reschedule: a message was not
      cancelled or moved, and why; subscribe: --for ran out before --max
      messages came; pull: nothing came; settle: the server refused some;

@@ -37,6 +37,8 @@ const (
 	Admin_ListSubscriptions_FullMethodName  = "/duetime.v1.Admin/ListSubscriptions"
 	Admin_UpdateSubscription_FullMethodName = "/duetime.v1.Admin/UpdateSubscription"
 	Admin_DeleteSubscription_FullMethodName = "/duetime.v1.Admin/DeleteSubscription"
+	Admin_ListStreams_FullMethodName        = "/duetime.v1.Admin/ListStreams"
+	Admin_EndStream_FullMethodName          = "/duetime.v1.Admin/EndStream"
 	Admin_Forecast_FullMethodName           = "/duetime.v1.Admin/Forecast"
 	Admin_StartBulk_FullMethodName          = "/duetime.v1.Admin/StartBulk"
 	Admin_GetOperation_FullMethodName       = "/duetime.v1.Admin/GetOperation"
@@ -143,6 +145,18 @@ type AdminClient interface {
 	// as DROPPED, in the background. If it is the topic's last subscription, all its messages stay and wait for the next
 	// one. A repeat is NOT_FOUND.
 	DeleteSubscription(ctx context.Context, in *DeleteSubscriptionRequest, opts ...grpc.CallOption) (*DeleteSubscriptionResponse, error)
+	// Lists the open Subscribe streams in the order in which they opened. Waiting Pulls are not in the list. A stream that is
+	// open from the first page to the last appears exactly once. A gateway lists the streams of its own clients. In the list
+	// of a cell behind it, a stream is that of the gateway.
+	//
+	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_PAGE_SIZE, INVALID_PAGE_TOKEN
+	ListStreams(ctx context.Context, in *ListStreamsRequest, opts ...grpc.CallOption) (*ListStreamsResponse, error)
+	// Ends a stream with UNAVAILABLE STREAM_ENDED. Its leases end at once, as at any end of a stream: see Subscribe. The
+	// libraries open a new stream after their usual delay. To keep a client away, take its right or end its process. A
+	// gateway ends a stream of its own clients.
+	//
+	//	NOT_FOUND          STREAM_NOT_FOUND    also if the stream has ended (metadata: id)
+	EndStream(ctx context.Context, in *EndStreamRequest, opts ...grpc.CallOption) (*EndStreamResponse, error)
 	// Returns how many messages and bytes become due in each bucket of time. Every bucket is exact as of one moment
 	// during the call. A message that is accepted or ends meanwhile may be in all of the numbers, in some, or in none.
 	// The call reads counters, except for buckets of a second, for which it reads messages.
@@ -338,6 +352,24 @@ func (c *adminClient) DeleteSubscription(ctx context.Context, in *DeleteSubscrip
 	return out, nil
 }
 
+func (c *adminClient) ListStreams(ctx context.Context, in *ListStreamsRequest, opts ...grpc.CallOption) (*ListStreamsResponse, error) {
+	out := new(ListStreamsResponse)
+	err := c.cc.Invoke(ctx, Admin_ListStreams_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) EndStream(ctx context.Context, in *EndStreamRequest, opts ...grpc.CallOption) (*EndStreamResponse, error) {
+	out := new(EndStreamResponse)
+	err := c.cc.Invoke(ctx, Admin_EndStream_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) Forecast(ctx context.Context, in *ForecastRequest, opts ...grpc.CallOption) (*ForecastResponse, error) {
 	out := new(ForecastResponse)
 	err := c.cc.Invoke(ctx, Admin_Forecast_FullMethodName, in, out, opts...)
@@ -514,6 +546,18 @@ type AdminServer interface {
 	// as DROPPED, in the background. If it is the topic's last subscription, all its messages stay and wait for the next
 	// one. A repeat is NOT_FOUND.
 	DeleteSubscription(context.Context, *DeleteSubscriptionRequest) (*DeleteSubscriptionResponse, error)
+	// Lists the open Subscribe streams in the order in which they opened. Waiting Pulls are not in the list. A stream that is
+	// open from the first page to the last appears exactly once. A gateway lists the streams of its own clients. In the list
+	// of a cell behind it, a stream is that of the gateway.
+	//
+	//	INVALID_ARGUMENT   INVALID_TOPIC, INVALID_PAGE_SIZE, INVALID_PAGE_TOKEN
+	ListStreams(context.Context, *ListStreamsRequest) (*ListStreamsResponse, error)
+	// Ends a stream with UNAVAILABLE STREAM_ENDED. Its leases end at once, as at any end of a stream: see Subscribe. The
+	// libraries open a new stream after their usual delay. To keep a client away, take its right or end its process. A
+	// gateway ends a stream of its own clients.
+	//
+	//	NOT_FOUND          STREAM_NOT_FOUND    also if the stream has ended (metadata: id)
+	EndStream(context.Context, *EndStreamRequest) (*EndStreamResponse, error)
 	// Returns how many messages and bytes become due in each bucket of time. Every bucket is exact as of one moment
 	// during the call. A message that is accepted or ends meanwhile may be in all of the numbers, in some, or in none.
 	// The call reads counters, except for buckets of a second, for which it reads messages.
@@ -621,6 +665,12 @@ func (UnimplementedAdminServer) UpdateSubscription(context.Context, *UpdateSubsc
 }
 func (UnimplementedAdminServer) DeleteSubscription(context.Context, *DeleteSubscriptionRequest) (*DeleteSubscriptionResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method DeleteSubscription not implemented")
+}
+func (UnimplementedAdminServer) ListStreams(context.Context, *ListStreamsRequest) (*ListStreamsResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListStreams not implemented")
+}
+func (UnimplementedAdminServer) EndStream(context.Context, *EndStreamRequest) (*EndStreamResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method EndStream not implemented")
 }
 func (UnimplementedAdminServer) Forecast(context.Context, *ForecastRequest) (*ForecastResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Forecast not implemented")
@@ -914,6 +964,42 @@ func _Admin_DeleteSubscription_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListStreams_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStreamsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListStreams(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListStreams_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListStreams(ctx, req.(*ListStreamsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_EndStream_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndStreamRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).EndStream(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_EndStream_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).EndStream(ctx, req.(*EndStreamRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_Forecast_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ForecastRequest)
 	if err := dec(in); err != nil {
@@ -1138,6 +1224,14 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteSubscription",
 			Handler:    _Admin_DeleteSubscription_Handler,
+		},
+		{
+			MethodName: "ListStreams",
+			Handler:    _Admin_ListStreams_Handler,
+		},
+		{
+			MethodName: "EndStream",
+			Handler:    _Admin_EndStream_Handler,
 		},
 		{
 			MethodName: "Forecast",

@@ -291,6 +291,7 @@ type MessagesClient interface {
 	//	                                       SUBSCRIPTION_NOT_FOUND also ends the stream when the subscription is deleted
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT (there are too many streams), TOPIC_LIMIT, SUBSCRIPTION_LIMIT
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
+	//	UNAVAILABLE        STREAM_ENDED      an operator ended the stream (EndStream); connect again after a delay
 	Subscribe(ctx context.Context, opts ...grpc.CallOption) (Messages_SubscribeClient, error)
 	// Receives due messages with one call, for clients that cannot hold a stream. With `wait` it waits for messages. Works
 	// like Subscribe with credit for one answer, but its leases outlive the call: settle them with Settle. A client that
@@ -763,6 +764,7 @@ type MessagesServer interface {
 	//	                                       SUBSCRIPTION_NOT_FOUND also ends the stream when the subscription is deleted
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT (there are too many streams), TOPIC_LIMIT, SUBSCRIPTION_LIMIT
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
+	//	UNAVAILABLE        STREAM_ENDED      an operator ended the stream (EndStream); connect again after a delay
 	Subscribe(Messages_SubscribeServer) error
 	// Receives due messages with one call, for clients that cannot hold a stream. With `wait` it waits for messages. Works
 	// like Subscribe with credit for one answer, but its leases outlive the call: settle them with Settle. A client that

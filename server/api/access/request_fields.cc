@@ -83,7 +83,7 @@ std::string ObjectOf(const Message& request) {
     if (object.empty()) object = std::string(text);
   };
   for (const char* const path :
-       {"subscription.name", "name", "recurrence.name", "message_id", "key.key"}) {
+       {"subscription.name", "name", "recurrence.name", "message_id", "key.key", "id"}) {
     WalkPath(request, path, take);
   }
   return object;

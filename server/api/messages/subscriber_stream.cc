@@ -16,6 +16,7 @@
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/stream_credit.h"
+#include "server/rpc/client_credentials.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
 
@@ -80,6 +81,7 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   subscription_ = std::string(start_.subscription);
   spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", topic_, subscription_,
                 absl::CHexEscape(start_.client_id), server_context()->peer());
+  client_id_ = std::string(start_.client_id);
   // Clear the views: the request is reused after this function.
   start_.topic = start_.subscription = start_.client_id = {};
   phase_ = Phase::kCreating;
@@ -117,6 +119,7 @@ void SubscriberStream::OnReply(catalog::Reply reply) {
 
 void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
   Attach(*subscription);
+  Show();
   if (std::exchange(deliveries_stopped_, false)) StopDeliveries();
   watch_ = SubscriptionWatch(std::move(subscription));
   phase_ = Phase::kOpen;
@@ -147,6 +150,28 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
                                                     .credit = credit_,
                                                     .reports_begun = start_.reports_begun});
   }
+}
+
+void SubscriberStream::Show() {
+  ServingContext& context = api_->context();
+  shown_ = std::make_shared<rpc::OpenStream>();
+  shown_->topic = topic_;
+  shown_->subscription = subscription_;
+  shown_->client_id = client_id_;
+  shown_->peer = rpc::PeerAddress(*server_context());
+  if (caller_.caller() != nullptr) shown_->principal = caller_.caller()->principal();
+  shown_->messages_max = start_.max_outstanding_messages;
+  shown_->bytes_max = start_.max_outstanding_bytes;
+  shown_->start_ms = context.clock->Read().wall_ms;
+  shown_->in_flight = [credit = std::weak_ptr(credit_)] {
+    const auto now = credit.lock();
+    return now == nullptr ? 0 : now->messages();
+  };
+  shown_->worker = &worker();
+  shown_->end = [this] {
+    if (!ended()) Fail(base::StreamEndedError());
+  };
+  context.open_streams.Add(shown_);
 }
 
 void SubscriberStream::Detach() {
@@ -318,6 +343,7 @@ void SubscriberStream::Pump() {
     for (const protocol::LeaseToken token : damaged) {
       given_back_.insert(static_cast<uint64_t>(token));
     }
+    if (response->settled_size() > 0) shown_->settled_ms.store(now.wall_ms);
     if (!damaged.empty()) api_->context().GiveBackDamaged(id_, damaged);
     if (bytes > 0 || notices) {
       last_write_mono_ms_ = now.mono_ms;
@@ -356,6 +382,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
 void SubscriberStream::OnEnded() {
   StopDeliveries();
   Detach();
+  api_->context().open_streams.Remove(shown_);
   api_->streams().Remove(id_);
   if (asked_.has_value()) api_->catalog_replies().Remove(*std::exchange(asked_, std::nullopt));
   queue_.Clear();

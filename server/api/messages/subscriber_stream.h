@@ -100,6 +100,8 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   void GiveBack(const std::vector<protocol::LeaseToken>& unsent);
   // Delivers nothing more. The leases go on.
   void StopDeliveries();
+  // Lets operators list the stream and end it.
+  void Show();
   // Stops reading and delivering. Ends with `status` when the last confirmations are sent, or after
   // `timeout_ms`.
   void Close(const grpc::Status& status, uint64_t timeout_ms);
@@ -130,6 +132,7 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   ValidStart start_;
   std::string topic_;
   std::string subscription_;
+  std::string client_id_;
   SubscriptionWatch watch_;
   // The open request to the catalog. The stream reads nothing meanwhile.
   std::optional<catalog::RequestTag> asked_;
@@ -143,6 +146,8 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   size_t settles_open_ = 0;
   // Tokens that the stream gave back for damaged records. The client gets no confirmation for them.
   absl::flat_hash_set<uint64_t> given_back_;
+  // Since the first request; how operators see the stream.
+  rpc::OpenStreamPtr shown_;
   uint64_t opened_mono_ms_ = 0;
   grpc::Status closing_status_;
   uint64_t close_by_mono_ms_ = 0;

@@ -130,6 +130,8 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   DUETIME_FAKE(CreateSubscription)
   DUETIME_FAKE(GetSubscription)
   DUETIME_FAKE(ListSubscriptions)
+  DUETIME_FAKE(ListStreams)
+  DUETIME_FAKE(EndStream)
   DUETIME_FAKE(UpdateSubscription)
   DUETIME_FAKE(DeleteSubscription)
   DUETIME_FAKE(Forecast)

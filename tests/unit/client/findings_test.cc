@@ -8,12 +8,16 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <string>
 #include <sys/timex.h>
 #include <vector>
 
 #include "client/cli/commands/host_facts.h"
 #include "client/cpp/convert.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_directory.h"
 #include "tests/unit/client/commands_fixture.h"
 
@@ -24,22 +28,73 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Level = Finding::Level;
 
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(std::filesystem::path(test::kSourceRoot) / path);
+  EXPECT_TRUE(file.is_open()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What the group of `pattern` matches.
+std::set<std::string> AllOf(const std::string& pattern, const std::string& text) {
+  const std::regex regex(pattern);
+  std::set<std::string> all;
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
+    all.insert((*match)[1]);
+  }
+  return all;
+}
+
+// The ids that the table of the runbook explains.
+std::set<std::string> ListedIds() {
+  std::string text = ReadAll("deploy/RUNBOOK.md");
+  text.erase(0, text.find("## Findings of doctor"));
+  text.erase(text.find("\n## ", 1));
+  return AllOf("\n\\| `([a-z-]+)` \\| (?:warning|bad|warning, bad) \\|", text);
+}
+
 // The checks that are not OK, as "name: level".
 std::vector<std::string> Remarks(const Findings& findings) {
   std::vector<std::string> remarks;
   for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.text.empty()) << finding.check;
     EXPECT_EQ(finding.advice.empty(), finding.level == Level::kOk) << finding.check;
+    EXPECT_EQ(finding.id.empty(), finding.level == Level::kOk) << finding.check;
     if (finding.level == Level::kOk) continue;
+    EXPECT_TRUE(ListedIds().contains(finding.id)) << finding.id;
     remarks.push_back(finding.check + ": " + LevelText(finding.level));
   }
   return remarks;
+}
+
+TEST(FindingsTest, TheRunbookListsTheIdsOfTheCode) {
+  const std::string code = ReadAll("client/cli/commands/findings.cc") +  //
+                           ReadAll("client/cli/commands/doctor.cc");
+  EXPECT_THAT(AllOf("(?:Warning|Bad)\\(\\s*\"[a-z ]+\",\\s*\"([^\"]*)\"", code),
+              testing::ContainerEq(ListedIds()));
 }
 
 constexpr char kGoodInfo[] =
     "version: '1' state: SERVING_STATE_SERVING clock_state: CLOCK_STATE_NORMAL "
     "limits { topics_max: 10 streams_max: 10 request_retention { seconds: 1 } } "
     "counts { topics: 8 streams: 8 } ";
+
+TEST(FindingsTest, MessagesThatNothingReads) {
+  const std::vector<v1::Topic> topics = {
+      ParseProto<v1::Topic>("name: 'idle' settings { paused: true }")};
+  const auto finding = [&](const std::string& change, int64_t now_s = 160) {
+    auto subscription = ParseProto<v1::Subscription>(
+        "topic: 't' name: 's' counts { ready: 1 oldest_due_time { seconds: 100 } } ");
+    subscription.MergeFrom(ParseProto<v1::Subscription>(change));
+    return CheckReaders(topics, {subscription}, absl::FromUnixSeconds(now_s));
+  };
+  EXPECT_THAT(Remarks(finding("")), ElementsAre("readers: warning"));
+  EXPECT_THAT(finding("", 190)[0].text, HasSubstr("(t s) have no reader, and their oldest message "
+                                                  "has waited for 1m30s"));
+  for (const char* good : {"topic: 'idle'", "settings { paused: true }", "counts { streams: 1 }",
+                           "counts { oldest_due_time { seconds: 101 } }"}) {
+    EXPECT_THAT(finding(good), testing::IsEmpty()) << good;
+  }
+}
 
 TEST(FindingsTest, TheServersOwnState) {
   struct Case {
@@ -374,12 +429,47 @@ TEST_F(DoctorTest, ExitCodes) {
   EXPECT_THAT(out, HasSubstr("warning  operations  the bulk operation n has not started"));
   EXPECT_THAT(out, HasSubstr("warning  quotas      1 of 1 topics (a) accept"));
   EXPECT_THAT(out, HasSubstr("ok       access      unix:"));
-  EXPECT_THAT(Out("doctor --json"), HasSubstr("{\"check\":\"clock\",\"level\":\"ok\",\"text\":"));
+  EXPECT_THAT(Out("doctor --json"),
+              HasSubstr("{\"check\":\"clock\",\"id\":\"\",\"level\":\"ok\",\"text\":"));
   EXPECT_EQ(Cli("doctor --data-dir /no/such/directory").code, kNotAsWished);
   server_.Stop();
   const Result unreachable = Cli("doctor --timeout 1s");
   EXPECT_EQ(unreachable.code, kNoAnswer);
   EXPECT_THAT(unreachable.out, HasSubstr("bad      server      cannot reach the server at"));
+}
+
+TEST_F(DoctorTest, QuietPrintsFindingsOnlyAndExitsAsHealthChecksDo) {
+  Answer<v1::ListTopicsRequest, v1::ListTopicsResponse>("");
+  Answer<v1::ListOperationsRequest, v1::ListOperationsResponse>("");
+  Refuse<v1::CheckAccessRequest>(grpc::StatusCode::FAILED_PRECONDITION, "ACCESS_CONTROL_OFF");
+  const auto doctor = [&](const std::string& state, const std::string& options) {
+    server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>(
+        [state](const auto&, v1::ServerInfoResponse* response) {
+          *response = ParseProto<v1::ServerInfoResponse>(kGoodInfo + state);
+          *response->mutable_server_time() = client::ToProto(absl::Now());
+          return grpc::Status::OK;
+        });
+    // What this machine's clock and this build add.
+    const Result result =
+        Cli("doctor --quiet --ignore clock-not-synchronised --ignore version-differs " + options);
+    EXPECT_EQ(result.err, "");
+    return std::pair(result.code, result.out);
+  };
+  using testing::Pair;
+  EXPECT_THAT(doctor("", ""), Pair(0, ""));
+  EXPECT_THAT(doctor("", "--json"), Pair(0, ""));
+  EXPECT_THAT(
+      doctor("clock_state: CLOCK_STATE_SET_BACK", ""),
+      Pair(1, testing::MatchesRegex("clock-set-back warning the server's clock was [^\n]*\n")));
+  EXPECT_THAT(doctor("clock_state: CLOCK_STATE_SET_BACK", "--json"),
+              Pair(1, HasSubstr("{\"check\":\"clock\",\"id\":\"clock-set-back\",\"level\":")));
+  EXPECT_THAT(doctor("disk_low: true clock_state: CLOCK_STATE_SET_BACK", ""),
+              Pair(2, HasSubstr("disk-full bad the server's disk is nearly full")));
+  Refuse<v1::ListTopicsRequest>(grpc::StatusCode::PERMISSION_DENIED, "ACCESS_DENIED");
+  EXPECT_THAT(doctor("", ""), Pair(2, testing::StartsWith("call-failed bad ")));
+  server_.Stop();
+  EXPECT_THAT(doctor("", "--timeout 1s"),
+              Pair(2, testing::MatchesRegex("server-unreachable bad cannot reach [^\n]*\n")));
 }
 
 }  // namespace

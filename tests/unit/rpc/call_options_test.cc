@@ -33,11 +33,13 @@ using google::protobuf::MethodDescriptor;
 // Whose requests name an object without its topic, ask for all topics, or work on the whole server.
 const std::set<std::string>& WithoutTopic() {
   static const auto* const methods =
-      new std::set<std::string>{"PauseRecurrence", "ResumeRecurrence",  "DeleteRecurrence",
-                                "GetRecurrence",   "PreviewRecurrence", "ListTopics",
-                                "GetOperation",    "CancelOperation",   "StartBackup",
-                                "ReadBackup",      "EndBackup",         "HandOver",
-                                "Settle"};
+      new std::set<std::string>{"PauseRecurrence",   "ResumeRecurrence",
+                                "DeleteRecurrence",  "GetRecurrence",
+                                "PreviewRecurrence", "ListTopics",
+                                "GetOperation",      "CancelOperation",
+                                "StartBackup",       "ReadBackup",
+                                "EndBackup",         "HandOver",
+                                "EndStream",         "Settle"};
   return *methods;
 }
 
