@@ -234,8 +234,8 @@ void CallStream::OnServingState() {
 
 void CallStream::OnSweep(base::Now now) {
   if (now.mono_ms >= close_by_mono_ms_) {
-    // Answers are missing. OK would say that there are none, and a reason why a call is refused that
-    // the calls changed nothing.
+    // Answers are missing. OK would say that there are none, and a reason why a call is refused
+    // that the calls changed nothing.
     return End(rpc::ToGrpcStatus(base::DrainingError()));
   }
   DropIfTooLarge();
