@@ -91,6 +91,8 @@ class Machine:
             os.chmod(os.path.join(folder, "bin", name), 0o755)
         for program in (DUETIMED, DUETIME):
             os.symlink(program, os.path.join(folder, "usr/bin", os.path.basename(program)))
+        # What the page leaves to its reader.
+        self.names = {"TOPIC": "orders", "NAME": "billing"}
         self.write("etc/duetime/duetimed.toml", self.here(
             f'data_dir = "/var/lib/duetime"\nlisten = ["127.0.0.1:{self.port}"]\nmetrics_listen = "127.0.0.1:7789"\n{config}'))
         # machine_control.h: the offset of the clock in nanoseconds, and whether the disk is full.
@@ -116,7 +118,9 @@ class Machine:
         for path in ("/var/lib/duetime", "/etc/duetime", "/usr/bin/", "/backups"):
             text = text.replace(path, self.folder + path)
         text = text.replace("127.0.0.1:7789", f"127.0.0.1:{self.metrics}").replace("2026-12-24 09:12", "now")
-        return re.sub(r"\bNAME\b", "billing", re.sub(r"\bTOPIC\b", "orders", text))
+        for name, value in self.names.items():
+            text = re.sub(rf"\b{name}\b", value, text)
+        return text
 
     def start(self) -> "Machine":
         os.makedirs(os.path.join(self.folder, "var/lib/duetime"), mode=0o700)
@@ -261,7 +265,7 @@ class RunbookTest(unittest.TestCase):
         machine.wait("duetime subscription get TOPIC NAME", r"ready +0")
 
     def test_subscriber_stuck(self):
-        self.open("Subscriber stuck", 1)
+        self.open("Subscriber stuck", 2)
         machine = self.machine().start()
         machine.type("duetime schedule orders x --in 0s --count 10 >/dev/null")
         # It keeps its stream open, gets all messages, and settles none.
@@ -272,6 +276,11 @@ class RunbookTest(unittest.TestCase):
             machine.wait("duetime subscription get TOPIC NAME", r"in flight +10")
             stuck.send_signal(signal.SIGSTOP)
             self.follow(machine, r"in flight +10", r"acked +0", r"duetime_acks_total\S* 0")
+            found = re.search(r'"id": *"([^"]+)"', machine.type("duetime streams orders --json"))
+            assert found
+            machine.names["ID"] = found[1]
+            self.follow(machine)
+            machine.wait("duetime subscription get TOPIC NAME", r"in flight +0")
         finally:
             stuck.kill()
             stuck.communicate()
