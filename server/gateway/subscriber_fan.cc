@@ -10,6 +10,7 @@
 #include "server/api/messages/settle_routing.h"
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
+#include "server/api/validation_error.h"
 #include "server/base/error.h"
 #include "server/gateway/lease_handlers.h"
 #include "server/rpc/client_credentials.h"
