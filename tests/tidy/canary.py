@@ -15,6 +15,7 @@ UNNAMED = SPDX + "namespace {\nint F(%s) {}\n}\n"
 WHEEL = "server/wheel/x.h"
 # (rule, what breaks it, what does not)
 CASES = [
+    ("binary", {"client/go/go.test": "\0"}, {"tests/fuzz/corpus/x": "\0"}),
     ("layering", source(WHEEL, '#include "storage/types.h"'), source(WHEEL, '#include "server/base/check.h"')),
     ("layering", source(WHEEL, "#include <grpcpp/grpcpp.h>"), source("client/x.h", "#include <grpcpp/grpcpp.h>")),
     ("layering", source("server/delivery/x.cc", '#include "duetime/v1/messages.pb.h"'),

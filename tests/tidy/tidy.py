@@ -244,7 +244,7 @@ class Tree:
                     with open(path, encoding="utf-8") as file:
                         files[os.path.relpath(path, root)] = file.read()
                 except UnicodeDecodeError:
-                    pass  # A binary: an input of a fuzz target.
+                    files[os.path.relpath(path, root)] = "\0"  # See binary().
         return Tree(files, set(os.listdir(root)))
 
     def lines(self, *suffixes: str, under: tuple[str, ...] = ("",)) -> Iterator[tuple[str, int, str]]:
@@ -285,6 +285,13 @@ RULES: list[Callable[[Tree], Iterator[Finding]]] = []
 def rule(function):
     RULES.append(function)
     return function
+
+
+@rule
+def binary(tree: Tree) -> Iterator[Finding]:
+    for path, text in tree.files.items():
+        if "\0" in text and not path.startswith("tests/fuzz/corpus/"):
+            yield Finding(path, 1, "binary", "no text: only the inputs of fuzz targets are binary, in tests/fuzz/corpus")
 
 
 @rule
