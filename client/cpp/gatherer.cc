@@ -256,8 +256,8 @@ bool Gatherer::Add(PendingCall* call) {
   {
     const base::MutexLock lock(&mutex_);
     if (stream_ == nullptr) {
-      // A frame on a channel that connects could not leave out the calls that are given up
-      // meanwhile.
+      // While the channel connects, callers may give up, and a frame that was begun would still
+      // have their calls.
       if (Clock::now() < separate_until_ || channel_->GetState(false) != GRPC_CHANNEL_READY) {
         return false;
       }

@@ -105,10 +105,10 @@ using Handler = std::function<Settlement(const Delivery&)>;
 // number of settlements nacks all, and is logged. If the function throws an exception, the
 // exception is logged, and all are nacked with its text. In all else it is like a Handler.
 //
-// A batch is what has arrived when the handler is free. No delivery waits for others, so a batch
-// may have one. If a batch ends this program, its messages come again one by one, so that the
-// message that ends it again becomes a dead letter alone. The first end counts as a failed attempt
-// of each message if the call lasted longer than about 100 ms.
+// A batch holds the deliveries that have arrived when the handler is free. No delivery waits for
+// others, so a batch may hold only one. If a batch ends this program, its messages come again one
+// by one, so that the message that ends it again becomes a dead letter alone. The first end counts
+// as a failed attempt of each message if the call lasted longer than about 100 ms.
 using BatchHandler = std::function<std::vector<Settlement>(absl::Span<const Delivery>)>;
 
 struct SubscriberOptions {

@@ -10,6 +10,7 @@
 #include "server/api/messages/settle_routing.h"
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
+#include "server/api/subscriptions/subscription_settings.h"
 #include "server/api/validation_error.h"
 #include "server/base/error.h"
 #include "server/gateway/lease_handlers.h"
@@ -100,7 +101,8 @@ absl::Status SubscriberFan::Start(const v1::SubscribeStart& start) {
 void SubscriberFan::Show() {
   shown_ = std::make_shared<rpc::OpenStream>();
   shown_->topic = start_->topic();
-  shown_->subscription = start_->subscription().empty() ? "default" : start_->subscription();
+  shown_->subscription = start_->subscription().empty() ? std::string(api::kDefaultSubscription)
+                                                        : start_->subscription();
   shown_->client_id = start_->client_id();
   shown_->peer = rpc::PeerAddress(*server_context());
   shown_->messages_max = start_->max_outstanding_messages();

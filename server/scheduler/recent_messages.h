@@ -14,9 +14,10 @@ namespace duetime::scheduler {
 
 // Facts about the messages that a shard accepted last, so that a cancel of one reads nothing.
 //
-// Find tells of a message that is in the store, at the place in its id, as it was accepted. Ids of
-// a run count up, so the entries are a ring: a new one takes the place of the oldest. Messages with
-// a user key, occurrences and dead letters are not kept: more belongs to their ends.
+// Find returns a message only if it is in the store, at the place in its id, as it was accepted.
+// Ids of a run count up, so the entries are a ring: a new one takes the place of the oldest.
+// Messages with a user key, occurrences and dead letters are not kept, because their ends need
+// more.
 //
 // An entry is added with the decision to accept, and found after the commit. It is added so early
 // because whoever reads the store may see the message before the engine hears of the commit, and

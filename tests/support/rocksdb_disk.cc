@@ -62,7 +62,7 @@ void RocksDbDisk::PowerCut(size_t kept) {
 
 void RocksDbDisk::Sync() {
   DT_CHECK(database_ != nullptr);
-  // A fenced database refuses. What it has accepted is in the files.
+  // If the database is fenced, it refuses this, but its files have all that it accepted.
   Append([](KvBatch*) {}, Durability::kSynced).IgnoreError();
   unsynced_.clear();
 }

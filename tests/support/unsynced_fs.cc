@@ -131,9 +131,7 @@ uint64_t UnsyncedFileSystem::operations() const {
 
 void UnsyncedFileSystem::LoseUnsynced(std::mt19937_64* random) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [path, state] : files_) {
-    if (!files_at_cut_.contains(path)) std::filesystem::remove(path);
-  }
+  RemoveNewFilesLocked();
   for (auto it = files_at_cut_.begin(); it != files_at_cut_.end();) {
     auto& [path, state] = *it;
     const uint64_t unsynced = state.written - state.synced;
@@ -159,9 +157,7 @@ void UnsyncedFileSystem::LoseUnsynced(std::mt19937_64* random) {
 
 void UnsyncedFileSystem::LoseEndOfLog(uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [path, state] : files_) {
-    if (!files_at_cut_.contains(path)) std::filesystem::remove(path);
-  }
+  RemoveNewFilesLocked();
   for (auto& [path, state] : files_at_cut_) {
     // A checkpoint renames its directory.
     if (!std::filesystem::exists(path)) continue;
@@ -174,6 +170,12 @@ void UnsyncedFileSystem::LoseEndOfLog(uint64_t bytes) {
   }
   DT_CHECK(bytes == 0);
   EndCutLocked();
+}
+
+void UnsyncedFileSystem::RemoveNewFilesLocked() {
+  for (const auto& [path, state] : files_) {
+    if (!files_at_cut_.contains(path)) std::filesystem::remove(path);
+  }
 }
 
 void UnsyncedFileSystem::EndCutLocked() {

@@ -101,6 +101,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Starts to track an opened file. A file that is older than this object is whole and synced.
   void Known(const std::string& path);
 
+  // Removes the files that are newer than the cut.
+  void RemoveNewFilesLocked();
   // The power is on again, and the files are as they were at the cut.
   void EndCutLocked();
   void MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,

@@ -30,7 +30,7 @@ namespace {
 using client::AdminClient;
 using Level = Finding::Level;
 
-// The most topics, messages of each topic, and operations that doctor looks at.
+// Doctor looks at no more topics, messages of a topic, and operations.
 constexpr size_t kTopicsMax = 1'000;
 constexpr int kMessagesMax = 1'000;
 constexpr int kOperationsMax = 1'000;
