@@ -6,25 +6,25 @@
 
 namespace duetime::storage {
 
-void CountGroup::Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta) {
+void CountGroup::AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta) {
   const uint64_t start_ms = due_ms - due_ms % kMinuteMs;
   if (!minutes_.empty()) {
     Minute& last = minutes_.back();
-    if (last.start_ms == start_ms && last.topic == topic && last.shard == shard) {
+    if (last.start_ms == start_ms && last.owner == owner) {
       last.sum = Sum(last.sum, delta);
       return;
     }
   }
-  minutes_.push_back({shard, topic, start_ms, delta});
+  minutes_.push_back({owner, start_ms, delta});
 }
 
 void CountGroup::SortAndMerge() {
   std::sort(minutes_.begin(), minutes_.end(), [](const Minute& a, const Minute& b) {
-    return std::tie(a.shard, a.topic, a.start_ms) < std::tie(b.shard, b.topic, b.start_ms);
+    return std::tie(a.owner, a.start_ms) < std::tie(b.owner, b.start_ms);
   });
   size_t kept = 0;
   for (size_t i = 0; i < minutes_.size(); ++i) {
-    if (kept != 0 && SameTopic(minutes_[kept - 1], minutes_[i]) &&
+    if (kept != 0 && minutes_[kept - 1].owner == minutes_[i].owner &&
         minutes_[kept - 1].start_ms == minutes_[i].start_ms) {
       minutes_[kept - 1].sum = Sum(minutes_[kept - 1].sum, minutes_[i].sum);
     } else {

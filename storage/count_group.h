@@ -15,7 +15,8 @@
 
 namespace duetime::storage {
 
-// Sums deltas, so that a group writes one change for each topic, and one for each topic and day.
+// Sums deltas, so that a group writes one change for each topic, one for each topic and day, and
+// one for each day of what a subscription is done with.
 //
 // The store reuses one object for all groups, so it soon stops allocating. Cost: one comparison for
 // a delta in the bucket of the previous delta, else an entry in a sort. Thread safety: confined.
@@ -24,7 +25,14 @@ class CountGroup {
   void Clear() { minutes_.clear(); }
 
   // Adds `delta` to the counters of messages due at `due_ms`.
-  void Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta);
+  void Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta) {
+    AddTo({shard, topic, CountRow::kDay}, due_ms, delta);
+  }
+  // Adds `delta` to what the subscription is done with, at `due_ms`.
+  void AddDone(uint16_t shard, SubscriptionId subscription, uint64_t due_ms,
+               const CountDelta& delta) {
+    AddTo({shard, TopicId{static_cast<uint32_t>(subscription)}, CountRow::kDone}, due_ms, delta);
+  }
 
   // Calls change(key, bytes) for every change of a counter, in key order, except for changes of
   // zero.
@@ -34,40 +42,44 @@ class CountGroup {
     for (size_t begin = 0; begin < minutes_.size();) {
       size_t end = begin;
       CountDelta sum;
-      for (; end < minutes_.size() && SameTopic(minutes_[begin], minutes_[end]); ++end) {
+      const Owner owner = minutes_[begin].owner;
+      for (; end < minutes_.size() && minutes_[end].owner == owner; ++end) {
         sum = Sum(sum, minutes_[end].sum);
       }
-      if (sum != CountDelta{}) {
+      if (owner.row == CountRow::kDay && sum != CountDelta{}) {
         const auto bytes = EncodeCountDelta(sum);
-        change(CountKey(minutes_[begin].shard, minutes_[begin].topic),
-               absl::string_view(bytes.data(), bytes.size()));
+        change(CountKey(owner.shard, owner.number), absl::string_view(bytes.data(), bytes.size()));
       }
       while (begin < end) {
-        const Minute& first = minutes_[begin];
-        const uint64_t day_ms = DayOf(first.start_ms);
+        const uint64_t day_ms = DayOf(minutes_[begin].start_ms);
         DayEncoder day;
         for (; begin < end && DayOf(minutes_[begin].start_ms) == day_ms; ++begin) {
           day.Add((minutes_[begin].start_ms - day_ms) / kMinuteMs, minutes_[begin].sum);
         }
         if (!day.bytes().empty()) {
-          change(DayKey(first.shard, first.topic, day_ms), absl::string_view(day.bytes()));
+          change(EncodeCountKey(owner.shard, owner.number, owner.row, day_ms),
+                 absl::string_view(day.bytes()));
         }
       }
     }
   }
 
  private:
-  struct Minute {
+  // Whose counters: those of a topic (kDay), or of a subscription (kDone).
+  struct Owner {
     uint16_t shard = 0;
-    TopicId topic{};
+    TopicId number{};
+    CountRow row{};
+
+    friend constexpr auto operator<=>(const Owner&, const Owner&) = default;
+  };
+  struct Minute {
+    Owner owner;
     uint64_t start_ms = 0;
     CountDelta sum;
   };
 
-  static bool SameTopic(const Minute& a, const Minute& b) {
-    return a.shard == b.shard && a.topic == b.topic;
-  }
-
+  void AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta);
   // Sorts the entries and leaves one per minute.
   void SortAndMerge();
 

@@ -9,7 +9,7 @@ namespace {
 
 bool IsDay(absl::string_view key) {
   const std::optional<CountPlace> place = DecodeCountKey(key);
-  return place.has_value() && place->row == CountRow::kDay;
+  return place.has_value() && place->row != CountRow::kTopic;
 }
 
 }  // namespace

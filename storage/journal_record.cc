@@ -20,9 +20,9 @@ namespace {
 
 // A new format of the values that records carry is a new version, because an older program would
 // apply values that it cannot read. All versions have the same fields.
-constexpr uint8_t kJournalVersion = 3;
-// Versions 1 and 2 carried values of formats before 8.
-constexpr uint8_t kJournalVersionMin = 3;
+constexpr uint8_t kJournalVersion = 4;
+// Versions 1 to 3 are of programs before 1.0.
+constexpr uint8_t kJournalVersionMin = 4;
 // version u8, kind u8, epoch u64, number u64, log u64
 constexpr size_t kJournalHeadBytes = 26;
 constexpr size_t kJournalChecksumBytes = 8;
@@ -168,9 +168,13 @@ bool VisitFields(AnyRecord& record, Io& io) {
       return true;
     case RecordType::kUnspill:
     case RecordType::kBacklogClaim:
+      io(record.subscription);
+      key();
+      return true;
     case RecordType::kUnprogress:
       io(record.subscription);
       key();
+      io(record.progress.state);
       return true;
     case RecordType::kTopic:
       io(record.topic);

@@ -228,11 +228,13 @@ std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes) {
 std::optional<CountPlace> DecodeCountKey(absl::string_view bytes) {
   constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kRowBytes;
   if (bytes.size() != kHeadBytes + sizeof(uint64_t)) return std::nullopt;
-  const auto row = static_cast<uint8_t>(bytes[kHeadBytes - kRowBytes]);
-  if (CountRow{row} != CountRow::kTopic && CountRow{row} != CountRow::kDay) return std::nullopt;
+  const CountRow row{static_cast<uint8_t>(bytes[kHeadBytes - kRowBytes])};
+  if (row != CountRow::kTopic && row != CountRow::kDay && row != CountRow::kDone) {
+    return std::nullopt;
+  }
   return CountPlace{.shard = LoadBigEndian<uint16_t>(bytes.data()),
                     .topic = TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
-                    .row = CountRow{row},
+                    .row = row,
                     .start_ms = LoadBigEndian<uint64_t>(bytes.data() + kHeadBytes)};
 }
 

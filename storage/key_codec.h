@@ -76,7 +76,9 @@ StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id);
 std::optional<MessageId> DecodeLocatorKey(absl::string_view bytes);
 
 // counts: shard u16, topic u32, row u8, the first millisecond of the day u64.
-enum class CountRow : uint8_t { kTopic = 0, kDay = 3 };
+//
+// kDone counts what a subscription is done with, and has its number in place of that of the topic.
+enum class CountRow : uint8_t { kTopic = 0, kDay = 3, kDone = 4 };
 StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountRow row, uint64_t start_ms);
 // The counter of a whole topic, and that of a day.
 inline StoreKey CountKey(uint16_t shard, TopicId topic) {
@@ -84,6 +86,10 @@ inline StoreKey CountKey(uint16_t shard, TopicId topic) {
 }
 inline StoreKey DayKey(uint16_t shard, TopicId topic, uint64_t day_ms) {
   return EncodeCountKey(shard, topic, CountRow::kDay, day_ms);
+}
+inline StoreKey DoneKey(uint16_t shard, SubscriptionId subscription, uint64_t day_ms) {
+  return EncodeCountKey(shard, TopicId{static_cast<uint32_t>(subscription)}, CountRow::kDone,
+                        day_ms);
 }
 
 // A key that ends with a name. Does not allocate for names of usual length. A short key fits a

@@ -38,6 +38,15 @@ class KeyReader {
   absl::string_view bytes_;
 };
 
+// The rest of a counter's key after the shard.
+std::string CounterText(KeyReader* key) {
+  const auto number = key->Number<uint32_t>();
+  const CountRow row{key->Number<uint8_t>()};
+  const absl::string_view owner = row == CountRow::kDone ? " subscription " : " topic ";
+  if (row == CountRow::kTopic) return absl::StrCat(owner, number);
+  return absl::StrCat(owner, number, " day ", TimeText(key->Number<uint64_t>()));
+}
+
 }  // namespace
 
 std::string TimeText(uint64_t time_ms) {
@@ -73,9 +82,7 @@ std::string KeyText(ColumnFamily family, absl::string_view bytes) {
       return text + key.Id();
     case ColumnFamily::kCounts:
       text = key.Shard();
-      absl::StrAppend(&text, " topic ", key.Number<uint32_t>());
-      if (key.Number<uint8_t>() == static_cast<uint8_t>(CountRow::kTopic)) return text;
-      return absl::StrCat(text, " day ", TimeText(key.Number<uint64_t>()));
+      return text + CounterText(&key);
     case ColumnFamily::kObjects:
       text = absl::StrCat("object '", absl::CHexEscape(key.Byte()), "' ");
       text += key.Shard();

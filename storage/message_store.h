@@ -239,6 +239,11 @@ class MessageStore {
                                   const MsRange& times, size_t limit,
                                   std::vector<BucketCount>* counts) = 0;
 
+  // Reads, as ReadCounts does by minute, the messages of its topic that a subscription is done
+  // with: it has settled them, or they are older than it. Damage hides some, without an error.
+  virtual absl::Status ReadDone(uint16_t shard, SubscriptionId subscription, const MsRange& times,
+                                size_t limit, std::vector<BucketCount>* counts) = 0;
+
   virtual absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
                                                                absl::string_view name) = 0;
 

@@ -103,6 +103,29 @@ absl::Status RecordStore::ReadDayCounts(uint16_t shard, TopicId topic, CountLeve
   return range->status();
 }
 
+absl::Status RecordStore::ReadDone(uint16_t shard, SubscriptionId subscription,
+                                   const MsRange& times, size_t limit,
+                                   std::vector<BucketCount>* counts) {
+  counts->clear();
+  const StoreKey lower = DoneKey(shard, subscription, DayOf(times.from_ms));
+  const StoreKey upper = DoneKey(shard, subscription, times.until_ms);
+  const auto range = Range(lower, upper, OnDamage::kGoAround);
+  for (; range->Valid(); range->Next()) {
+    const std::optional<CountPlace> place = DecodeCountKey(range->key());
+    if (!place.has_value()) return Undecodable("a counter");
+    DayDecoder day(range->value());
+    while (counts->size() < limit && day.Next()) {
+      const uint64_t minute_ms = place->start_ms + day.minute() * kMinuteMs;
+      // After damage, a message that ends may have been counted nowhere.
+      if (minute_ms < times.from_ms || day.delta().messages <= 0) continue;
+      if (minute_ms >= times.until_ms) break;
+      counts->push_back({minute_ms, static_cast<uint64_t>(day.delta().messages), 0});
+    }
+    if (day.invalid()) return Undecodable("a counter");
+  }
+  return range->status();
+}
+
 absl::Status RecordStore::CountMessages(uint16_t shard, TopicId topic, CountLevel level,
                                         const MsRange& times, size_t limit,
                                         std::vector<BucketCount>* counts) {

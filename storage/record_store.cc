@@ -22,7 +22,9 @@ RecordStore::RecordStore(std::unique_ptr<KvStore> kv, const StoreState& state)
       shard_count_(state.shard_count),
       log_place_(state.log_place.value_or(LogPlace{})),
       epoch_(in_cell_ ? log_place_.epoch : state.epoch),
-      applied_offset_(log_place_.offset) {}
+      applied_offset_(log_place_.offset) {
+  read_status_ = writer_.Open(source_, shard_count_);
+}
 
 AppendOutcome RecordStore::Append(std::span<const RecordBatch> group, Durability durability) {
   DT_CHECK(!in_cell());
@@ -55,9 +57,15 @@ absl::Status RecordStore::EnterCell(const LogPlace& place) {
 
 absl::Status RecordStore::Write(std::span<const RecordBatch> group, const LogPlace* place,
                                 Durability durability) {
+  if (!read_status_.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a read for an append failed: ", read_status_.message()));
+  }
+  read_status_ = writer_.Prepare(group, source_);
+  if (!read_status_.ok()) return read_status_;
   return kv_->Append(
       [&](KvBatch* batch) {
-        writer_.Write(group, batch);
+        writer_.Write(batch);
         if (place == nullptr) return;
         batch->Put(ColumnFamily::kMeta, LogPlaceKey().bytes(), EncodeLogPlace(*place));
       },

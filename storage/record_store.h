@@ -93,6 +93,8 @@ class RecordStore : public JournaledStore {
                           size_t limit, std::vector<BucketCount>* counts) override;
   absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
                           size_t limit, std::vector<BucketCount>* counts) override;
+  absl::Status ReadDone(uint16_t shard, SubscriptionId subscription, const MsRange& times,
+                        size_t limit, std::vector<BucketCount>* counts) override;
   absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
                                                        absl::string_view name) override;
   absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,
@@ -130,8 +132,10 @@ class RecordStore : public JournaledStore {
   const bool in_cell_;
   const uint64_t first_sequence_;
   const uint16_t shard_count_;
-  // This field and the next one are confined to the caller of Append and ApplyLogged.
+  // This field and the next two are confined to the caller of Append and ApplyLogged.
   RecordWriter writer_;
+  // Not OK once a read for an append has failed. No later one may be written.
+  absl::Status read_status_;
   LogPlace log_place_;
   // Those of log_place_, for all threads. Out of a cell the epoch is constant.
   std::atomic<uint64_t> epoch_;

@@ -2,9 +2,13 @@
 #include "storage/record_writer.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 
+#include "server/base/check.h"
+#include "storage/day_counts.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -39,11 +43,97 @@ StoreKey RecordWriter::KeyOf(const Record& record) {
   return TopicKey(record.topic);
 }
 
-void RecordWriter::Write(std::span<const RecordBatch> group, KvBatch* batch) {
+absl::Status RecordWriter::Open(KvSource* source, uint16_t shard_count) {
+  for (uint16_t shard = 0; shard < shard_count; ++shard) {
+    const auto prefix =
+        NameKey::OfObject(static_cast<uint8_t>(ObjectKind::kSubscriptionStart), shard, "");
+    const NameKey end = prefix.EndOfPrefix();
+    const auto range =
+        source->NewReader(prefix.family(), prefix.bytes(), end.bytes(), OnDamage::kGoAround);
+    for (; range->Valid(); range->Next()) {
+      const auto name = DecodeObjectKey(range->key());
+      const auto subscription = SubscriptionOfName(name.value_or(""));
+      const auto start = DecodeSubscriptionStart(range->value());
+      if (!subscription.has_value() || !start.has_value()) return Undecodable("a start");
+      starts_.Add(shard, *subscription, *start);
+    }
+    if (absl::Status status = range->status(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordWriter::CountOlder(std::span<const RecordBatch> group, KvSource* source) {
+  for (const RecordBatch& records : group) {
+    for (const Record& record : records) {
+      if (IsStart(record)) {
+        absl::Status status =
+            record.type == RecordType::kObject ? Begin(group, record, source) : End(record, source);
+        if (!status.ok()) return status;
+      } else if (const CountDelta delta = CountOf(record); delta.messages != 0) {
+        starts_.ForEachAfter(
+            record.shard, record.topic, record.key.id, [&](SubscriptionId subscription) {
+              counts_.AddDone(record.shard, subscription, record.key.due_ms, delta);
+            });
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordWriter::Begin(std::span<const RecordBatch> group, const Record& start,
+                                 KvSource* source) {
+  const auto subscription = SubscriptionOfName(start.name);
+  const auto value = DecodeSubscriptionStart(start.value);
+  DT_CHECK(subscription.has_value() && value.has_value());
+  starts_.Add(start.shard, *subscription, *value);
+  // The messages before this group, and those before the start in this group.
+  const StoreKey lower = DayKey(start.shard, value->topic, 0);
+  const StoreKey upper = DayKey(start.shard, value->topic, std::numeric_limits<uint64_t>::max());
+  const auto range =
+      source->NewReader(lower.family(), lower.bytes(), upper.bytes(), OnDamage::kGoAround);
+  for (; range->Valid(); range->Next()) {
+    const std::optional<CountPlace> place = DecodeCountKey(range->key());
+    DayDecoder day(range->value());
+    while (place.has_value() && day.Next()) {
+      counts_.AddDone(start.shard, *subscription, place->start_ms + day.minute() * kMinuteMs,
+                      day.delta());
+    }
+    if (!place.has_value() || day.invalid()) return Undecodable("a counter");
+  }
+  for (const RecordBatch& records : group) {
+    for (const Record& record : records) {
+      if (&record == &start) return range->status();
+      if (record.shard != start.shard || record.topic != value->topic) continue;
+      if (const CountDelta delta = CountOf(record); delta.messages != 0) {
+        counts_.AddDone(start.shard, *subscription, record.key.due_ms, delta);
+      }
+    }
+  }
+  return range->status();
+}
+
+absl::Status RecordWriter::End(const Record& start, KvSource* source) {
+  const auto subscription = SubscriptionOfName(start.name);
+  DT_CHECK(subscription.has_value());
+  starts_.Remove(start.shard, *subscription);
+  const StoreKey lower = DoneKey(start.shard, *subscription, 0);
+  const StoreKey upper = DoneKey(start.shard, *subscription, std::numeric_limits<uint64_t>::max());
+  const auto range =
+      source->NewReader(lower.family(), lower.bytes(), upper.bytes(), OnDamage::kGoAround);
+  for (; range->Valid(); range->Next()) dropped_.emplace_back(lower.family(), range->key());
+  return range->status();
+}
+
+absl::Status RecordWriter::Prepare(std::span<const RecordBatch> group, KvSource* source) {
   entries_.clear();
   counts_.Clear();
+  dropped_.clear();
+  bool starts = !starts_.empty();
   for (const RecordBatch& records : group) {
-    for (const Record& record : records) entries_.push_back({KeyOf(record), &record});
+    for (const Record& record : records) {
+      entries_.push_back({KeyOf(record), &record});
+      starts = starts || IsStart(record);
+    }
   }
   // A sorted batch costs the memtable a third less time. The sort is stable because records of one
   // key apply in the given order. The order between keys does not matter: readers see the whole
@@ -51,15 +141,22 @@ void RecordWriter::Write(std::span<const RecordBatch> group, KvBatch* batch) {
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.key < b.key; });
   for (const Entry& entry : entries_) {
-    Add(entry, batch);
     const Record& record = *entry.record;
     if (const CountDelta delta = CountOf(record); delta.messages != 0) {
       counts_.Add(record.shard, record.topic, record.key.due_ms, delta);
+    } else if (const CountDelta done = DoneOf(record); done.messages != 0) {
+      counts_.AddDone(record.shard, record.subscription, record.key.due_ms, done);
     }
   }
+  return starts ? CountOlder(group, source) : absl::OkStatus();
+}
+
+void RecordWriter::Write(KvBatch* batch) {
+  for (const Entry& entry : entries_) Add(entry, batch);
   counts_.ForEachChange([batch](const StoreKey& key, absl::string_view change) {
     batch->Merge(key.family(), key.bytes(), change);
   });
+  for (const StoreKey& key : dropped_) batch->Delete(key.family(), key.bytes());
 }
 
 absl::string_view RecordWriter::LongKey(const Entry& entry) {

@@ -67,9 +67,10 @@ enum class RecordType : uint8_t {
   // Erases an object. Erasing an absent object is not an error. Uses shard, kind, name.
   kUnobject = 13,
   // Stores a subscription's progress with a message. Uses shard, key (of the message),
-  // subscription, progress.
+  // subscription, progress. REQUIRES: no record with the state kSettled is stored at the key.
   kProgress = 14,
-  // Erases a progress record. Uses shard, key, subscription. Erasing an absent one is not an error.
+  // Erases a progress record. Uses shard, key, subscription, progress.state: kSettled if the erased
+  // record has that state. Erasing an absent one is not an error.
   kUnprogress = 15,
 };
 
@@ -90,6 +91,10 @@ enum class ObjectKind : uint8_t {
   kSubscription = 's',
   kCatalog = 'c',
   kCell = 'm',
+  // Of a subscription that gets no older message (SubscriptionStart). The store makes it: with the
+  // object, the messages of the topic count as done for the subscription. Erasing the object, also
+  // an absent one, erases all that the subscription is done with.
+  kSubscriptionStart = 'b',
 };
 
 // The value of Record::shard for objects that belong to no shard.
@@ -189,6 +194,13 @@ inline CountDelta CountOf(const Record& record) {
     default:
       return {};
   }
+}
+
+// The change that a record makes to what its subscription is done with, at the due time of its key.
+inline CountDelta DoneOf(const Record& record) {
+  if (record.progress.state != Progress::State::kSettled) return {};
+  if (record.type == RecordType::kProgress) return {.messages = 1};
+  return {.messages = record.type == RecordType::kUnprogress ? -1 : 0};
 }
 
 // Records that are applied together or not at all, in this order.

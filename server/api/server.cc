@@ -132,6 +132,18 @@ size_t Server::subscriptions() const {
   return context_.node.load() == nullptr ? 0 : context_.catalog().subscriptions();
 }
 
+void Server::CollectPairs(metrics::PairOptions options) {
+  DT_CHECK(shell_->listening());
+  pairs_ = std::make_unique<metrics::PairTable>(std::move(options));
+  pair_collector_ = std::make_unique<PairCollector>(&context_, &worker(0), pairs_.get());
+}
+
+const metrics::PairTable* Server::FreshPairs() const {
+  constexpr std::chrono::milliseconds kTimeout{1'000};
+  if (pair_collector_ != nullptr) pair_collector_->Refresh(kTimeout);
+  return pairs_.get();
+}
+
 void Server::ShowStandby(const std::string& leader) {
   context_.SetLeader(leader);
   if (context_.Advance(ServingState::kStandby)) shell_->WakeAll();

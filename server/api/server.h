@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/api/api_worker.h"
+#include "server/api/pair_collector.h"
 #include "server/api/serving_context.h"
 #include "server/rpc/grpc_server.h"
 #include "server/runtime/effect_sink.h"
@@ -115,6 +116,12 @@ class Server final : public runtime::EffectSink {
   size_t ended_topics() const;
   // The number of named subscriptions of all topics. 0 until the server serves.
   size_t subscriptions() const;
+  // From now on FreshPairs collects the metrics of topics and subscriptions. REQUIRES: Listen
+  // returned OK, and nobody calls FreshPairs yet.
+  void CollectPairs(metrics::PairOptions options);
+  // The numbers of now, or, if the shards take long, the former ones. Waits for at most a second.
+  // Null without CollectPairs.
+  const metrics::PairTable* FreshPairs() const;
 
  private:
   Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
@@ -131,6 +138,9 @@ class Server final : public runtime::EffectSink {
   // Declared before the shell. Its last jobs may end after the workers, which then drop the
   // results.
   std::unique_ptr<runtime::Reader> reader_;
+  // Null without CollectPairs.
+  std::unique_ptr<metrics::PairTable> pairs_;
+  std::unique_ptr<PairCollector> pair_collector_;
   std::unique_ptr<rpc::GrpcServer> shell_;
 };
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/knobs.h"
 
-#include <type_traits>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-
 #include "server/config/quantity.h"
 
 namespace duetime::config {
@@ -62,19 +55,6 @@ Knob Number(const char* name, const char* group, Unit unit, Bounds bounds, const
               .description = description};
 }
 
-std::string Quoted(absl::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (const auto byte = static_cast<unsigned char>(c); absl::ascii_iscntrl(byte)) {
-      absl::StrAppend(&out, "\\u", absl::Hex(byte, absl::kZeroPad4));
-    } else {
-      if (c == '\\' || c == '"') out.push_back('\\');
-      out.push_back(c);
-    }
-  }
-  return out + "\"";
-}
-
 std::vector<Knob> StorageKnobs() {
   return {
       Text("data_dir", kStorage,
@@ -120,15 +100,29 @@ std::vector<Knob> NetworkKnobs() {
           "Address for Prometheus metrics over plain HTTP (/metrics), host:port. A name stands for "
           "all its addresses. Empty: no metrics.",
           [](auto& c) { return &c.metrics.listen; }),
-      Text("metrics_insecure_nonloopback", kNetwork,
-           "Allow other machines to reach metrics_listen. Its answers are not encrypted, name no "
-           "topic and hold no payload.",
-           [](auto& c) { return &c.metrics.insecure_nonloopback; }),
+      Text(
+          "metrics_insecure_nonloopback", kNetwork,
+          "Allow other machines to reach metrics_listen. Its answers are not encrypted and hold no "
+          "payload. They have names only with metrics_names_nonloopback.",
+          [](auto& c) { return &c.metrics.insecure_nonloopback; }),
       Number("metrics_connections_max", kNetwork, Unit::kCount, {1, 10'000},
              "Maximum number of connections to metrics_listen. Beyond it, the oldest is closed, so "
              "that slow readers do not shut out others. At most an eighth of the limit of open "
              "files.",
              [](auto& c) { return &c.metrics.connections_max; }),
+      Number("metrics_pairs_max", kNetwork, Unit::kCount, {0, 100'000},
+             "Maximum number of pairs of a topic and a subscription that have metrics of their "
+             "own: those of metrics_topics, then the busiest. A pair keeps its metrics until the "
+             "server ends; all others are added up as \"*\".",
+             [](auto& c) { return &c.metrics.pairs_max; }),
+      Text("metrics_topics", kNetwork,
+           "Topics whose subscriptions are the first of metrics_pairs_max. May be given several "
+           "times.",
+           [](auto& c) { return &c.metrics.topics; }),
+      Text("metrics_names_nonloopback", kNetwork,
+           "With metrics_insecure_nonloopback: show the names of topics and subscriptions all the "
+           "same. Otherwise all pairs are added up as \"*\".",
+           [](auto& c) { return &c.metrics.names_nonloopback; }),
       Text("tls_cert", kNetwork,
            "PEM file with the server's certificate chain. Enables TLS for all TCP addresses. The "
            "server reads the TLS files again within a second or two after a change; files that do "
@@ -528,71 +522,6 @@ std::span<const Knob> Knobs() {
     return all;
   }();
   return knobs;
-}
-
-std::string FlagName(absl::string_view name) { return absl::StrReplaceAll(name, {{"_", "-"}}); }
-
-absl::string_view UnitName(Unit unit) {
-  switch (unit) {
-    case Unit::kMillis:
-      return "ms";
-    case Unit::kBytes:
-      return "bytes";
-    case Unit::kCount:
-    case Unit::kNone:
-      return "";
-  }
-  return "";
-}
-
-std::string ValueText(const Knob& knob, const Config& config) {
-  struct Printer {
-    std::string operator()(const std::string& text) const { return Quoted(text); }
-    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
-    std::string operator()(uint64_t number) const { return absl::StrCat(number); }
-    std::string operator()(const std::vector<std::string>& texts) const {
-      return absl::StrCat("[",
-                          absl::StrJoin(texts, ", ",
-                                        [](std::string* out, const std::string& item) {
-                                          absl::StrAppend(out, Quoted(item));
-                                        }),
-                          "]");
-    }
-  };
-  return std::visit([&](const auto& field) { return Printer()(field(config)); }, knob.field);
-}
-
-std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config) {
-  std::vector<std::pair<std::string, uint64_t>> numbers;
-  for (const Knob& knob : Knobs()) {
-    if (const auto* number = knob.number()) numbers.emplace_back(knob.name, (*number)(config));
-  }
-  return numbers;
-}
-
-std::vector<std::string> Changed(const Config& before, const Config& after) {
-  std::vector<std::string> names;
-  for (const Knob& knob : Knobs()) {
-    if (ValueText(knob, before) != ValueText(knob, after)) names.emplace_back(knob.name);
-  }
-  return names;
-}
-
-std::string BoundsText(const Knob& knob) {
-  const Config defaults;
-  const std::string value = ValueText(knob, defaults);
-  std::string text;
-  if (!UnitName(knob.unit).empty()) text = absl::StrCat(UnitName(knob.unit), ", ");
-  absl::StrAppend(&text, "default ", value);
-  if (const auto* number = knob.number()) {
-    const std::string pretty = FormatQuantity((*number)(defaults), knob.unit);
-    if (pretty != value) absl::StrAppend(&text, " (", pretty, ")");
-    absl::StrAppend(&text, ", ", knob.min, " to ", knob.max);
-  }
-  if (knob.choices != nullptr) {
-    absl::StrAppend(&text, ", one of ", absl::StrReplaceAll(knob.choices, {{"|", ", "}}));
-  }
-  return text;
 }
 
 }  // namespace duetime::config

@@ -273,6 +273,11 @@ void AddKnobs(const std::vector<std::pair<std::string, uint64_t>>& knobs, Regist
 
 }  // namespace
 
+metrics::PairOptions PairsOf(const metrics::ExporterOptions& options) {
+  const bool open = options.insecure_nonloopback && !options.names_nonloopback;
+  return {.pairs_max = open ? 0 : options.pairs_max, .topics = options.topics};
+}
+
 void RegisterMetrics(const config::Config& config, const Measured& from, Registry* registry) {
   registry->Add([](Registry::Families* out) {
     AddSample(&out->emplace_back(MakeFamily(kGauge, "duetime_build_info",
@@ -286,6 +291,11 @@ void RegisterMetrics(const config::Config& config, const Measured& from, Registr
   RegisterProcess(from, registry);
   RegisterAccess(from.access, registry);
   RegisterCell(from, registry);
+  registry->Add([api = from.api](Registry::Families* out) {
+    const metrics::PairTable* const pairs = api == nullptr ? nullptr : api->FreshPairs();
+    static const metrics::PairTable none({});
+    (pairs == nullptr ? none : *pairs).AddFamilies(out);
+  });
   registry->Add([gateway = from.gateway](Registry::Families* out) { AddGateway(gateway, out); });
   registry->Counter("duetime_metrics_connections_cut_total",
                     "Connections to metrics_listen closed before their answer, because they were "

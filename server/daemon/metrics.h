@@ -4,6 +4,8 @@
 #pragma once
 
 #include "server/config/config.h"
+#include "server/metrics/exporter_options.h"
+#include "server/metrics/pair_table.h"
 #include "server/metrics/registry.h"
 #include "server/metrics/rpc_stats.h"
 
@@ -55,6 +57,10 @@ struct Measured {
   const cell::Roster* roster = nullptr;
   const gateway::GatewayContext* gateway = nullptr;
 };
+
+// Which pairs have metrics with their names: none if other machines could read the names, and the
+// operator has not allowed that.
+metrics::PairOptions PairsOf(const metrics::ExporterOptions& options);
 
 // Registers all metrics of the process. `from.rpc` and `from.clock` are not null. All of `from`
 // outlives the registry's last Collect.

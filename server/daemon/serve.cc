@@ -87,6 +87,7 @@ class Run {
       const metrics::RpcStats* rpc_stats, const api::Guards& guards,
       std::shared_ptr<const runtime::StallWatch> progress) {
     auto registry = std::make_shared<metrics::Registry>();
+    if (!config_.metrics.listen.empty()) grpc_->CollectPairs(PairsOf(config_.metrics));
     RegisterMetrics(config_,
                     {.rpc = rpc_stats,
                      .clock = clock_,

@@ -33,9 +33,12 @@ class DeliveryRecords {
     record.progress = progress;
     writes_->Add(std::move(record), storage::Durability::kBuffered);
   }
-  void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription) {
-    writes_->Add(RecordOf(storage::RecordType::kUnprogress, subscription, key),
-                 storage::Durability::kBuffered);
+  // `state`: that of the record.
+  void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription,
+                      storage::Progress::State state) {
+    storage::Record record = RecordOf(storage::RecordType::kUnprogress, subscription, key);
+    record.progress.state = state;
+    writes_->Add(std::move(record), storage::Durability::kBuffered);
   }
 
   // Lists a message in the subscription's backlog, at `place`.

@@ -272,7 +272,11 @@ void HandOut::CountDelivery(base::Now now, const PendingDelivery& entry) {
     const uint64_t late_ms = now.wall_ms - entry.deliver_ms;
     const auto bound = std::lower_bound(protocol::kLatenessBoundsMs.begin(),
                                         protocol::kLatenessBoundsMs.end(), late_ms);
-    ++core_.stats.lateness[static_cast<size_t>(bound - protocol::kLatenessBoundsMs.begin())];
+    const auto bucket = static_cast<size_t>(bound - protocol::kLatenessBoundsMs.begin());
+    auto& of_subscription = entry.subscription->lateness;
+    if (of_subscription == nullptr) of_subscription = std::make_unique<protocol::LatenessCounts>();
+    ++(*of_subscription)[bucket];
+    ++core_.stats.lateness[bucket];
     core_.stats.lateness_sum_ms += late_ms;
   }
 }

@@ -65,10 +65,12 @@ void Add(const v1::Subscription& more, v1::Subscription* sum) {
   if (Longer(more.counts().longest_key(), counts->longest_key())) {
     *counts->mutable_longest_key() = more.counts().longest_key();
   }
-  if (!more.counts().has_oldest_due_time()) return;
-  if (!counts->has_oldest_due_time() ||
-      Before(more.counts().oldest_due_time(), counts->oldest_due_time())) {
-    *counts->mutable_oldest_due_time() = more.counts().oldest_due_time();
+  v1::SubscriptionBacklog* const backlog = sum->mutable_backlog();
+  AddNumbers(more.backlog(), backlog);
+  if (!more.backlog().has_oldest_due_time()) return;
+  if (!backlog->has_oldest_due_time() ||
+      Before(more.backlog().oldest_due_time(), backlog->oldest_due_time())) {
+    *backlog->mutable_oldest_due_time() = more.backlog().oldest_due_time();
   }
 }
 

@@ -32,9 +32,11 @@ absl::Status MessageChanges::Cancel(base::Now now, const FoundMessage& found,
   DT_CHECK(redelivery_stopped || found.delivery.untouched());
   absl::Status status = End(now, found, EndState::kCancelled, redelivery_stopped);
   if (!status.ok()) return status;
-  core_.writes.Then([this, unread = found.recent.has_value()](base::Now, bool ok) {
+  const storage::TopicId topic = found.record.header.topic;
+  core_.writes.Then([this, topic, unread = found.recent.has_value()](base::Now, bool ok) {
     if (!ok) return;
     ++core_.stats.cancelled;
+    ++core_.subscriptions.ActivityOf(topic).cancelled;
     if (unread) ++core_.stats.cancelled_unread;
   });
   const bool recurs = (found.record.header.flags & MessageFlags::kRecurs) != 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/delivery/subscriptions/subscriptions.h"
 #include "server/messages/message_states.h"
 #include "server/messages/schedule_errors.h"
 #include "server/scheduler/message_writer.h"
@@ -108,6 +109,7 @@ void MessageCreator::OnCommitted(const std::vector<MessageRef>& created) {
   core_.scheduler.CountAccepted(created.size());
   for (const MessageRef& message : created) {
     core_.scheduler.OnPut(message);
+    ++core_.subscriptions.ActivityOf(message.topic).accepted;
     core_.writer.recent().MarkStored(message.key.id);
   }
 }

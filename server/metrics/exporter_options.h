@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace duetime::metrics {
 
@@ -16,6 +17,11 @@ struct ExporterOptions {
   bool insecure_nonloopback = false;
   // See PageServer.
   size_t connections_max = 64;
+  // See PairOptions.
+  size_t pairs_max = 500;
+  std::vector<std::string> topics = {};
+  // Names of topics and subscriptions are shown even if other machines can read them.
+  bool names_nonloopback = false;
 };
 
 }  // namespace duetime::metrics

@@ -22,6 +22,8 @@
 
 namespace duetime::protocol {
 
+struct ActivityList;
+
 class AnswerBudget;
 class TopicScope;
 struct TopicQuota;
@@ -134,6 +136,13 @@ struct InspectSubscriptionCommand {
   CallTag tag{};
   uint32_t position = 0;
   storage::SubscriptionId subscription{};
+};
+
+// Asks for the numbers of a list. The cost is that of a look-up for each item.
+struct ActivityCommand {
+  CallTag tag{};
+  uint32_t position = 0;
+  std::shared_ptr<const ActivityList> list;
 };
 
 // Starts a bulk operation in this shard. Without a spec, stops the operation of this name. The
@@ -266,7 +275,7 @@ struct CreditCommand {
 using Command =
     std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand, GetCommand,
                  InspectCommand, TopicCommand, SubscriptionCommand, InspectSubscriptionCommand,
-                 OperationCommand, RecurrenceCommand, AttachCommand, DetachCommand, SettleCommand,
-                 CreditCommand, PullCommand, EndPullCommand>;
+                 ActivityCommand, OperationCommand, RecurrenceCommand, AttachCommand, DetachCommand,
+                 SettleCommand, CreditCommand, PullCommand, EndPullCommand>;
 
 }  // namespace duetime::protocol

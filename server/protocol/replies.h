@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/protocol/activity.h"
 #include "server/protocol/answer_budget.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
@@ -204,8 +205,6 @@ struct SubscriptionGauges {
   bool behind = false;
   // Nothing if no message waits for its ordering key.
   std::optional<LongestKey> longest_key;
-  // The due time of the first ready message; 0 if none is ready.
-  uint64_t oldest_due_ms = 0;
   // The subscription is slowed; see FailureThrottle.
   bool slowed = false;
   // Since start.
@@ -222,9 +221,6 @@ struct InspectSubscriptionReply {
   uint32_t position = 0;
   absl::Status status;
   SubscriptionGauges gauges;
-  // The first place of the backlog, if there is one. The caller reads the backlog from there, on
-  // another thread than the engine's.
-  std::optional<storage::MessageKey> backlog_from;
 };
 
 struct TopicReply {
@@ -328,8 +324,8 @@ struct WakeShards {
 
 // A reply to a command, with the command's tag.
 using Reply = std::variant<ScheduleReply, CancelReply, RescheduleReply, GetReply, InspectReply,
-                           TopicReply, SubscriptionReply, InspectSubscriptionReply, OperationReply,
-                           RecurrenceReply, PullReply>;
+                           TopicReply, SubscriptionReply, InspectSubscriptionReply, ActivityReply,
+                           OperationReply, RecurrenceReply, PullReply>;
 
 inline CallTag TagOf(const Reply& reply) {
   return std::visit([](const auto& answer) { return answer.tag; }, reply);

@@ -57,6 +57,10 @@ struct ReplyOf<InspectCommand> {
   using Type = InspectReply;
 };
 template <>
+struct ReplyOf<ActivityCommand> {
+  using Type = ActivityReply;
+};
+template <>
 struct ReplyOf<TopicCommand> {
   using Type = TopicReply;
 };

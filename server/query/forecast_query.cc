@@ -213,6 +213,16 @@ absl::Status ReadForecast(MessageStore* store, const std::vector<TopicId>& topic
   return Forecaster(store, topics, range, budget, counts).Run();
 }
 
+absl::Status ReadPending(MessageStore* store, TopicId topic, PendingCount* sum) {
+  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
+    std::vector<BucketCount> counts;
+    absl::Status status = store->ReadCounts(shard, topic, CountLevel::kTopic, {0, 1}, 1, &counts);
+    if (!status.ok()) return status;
+    for (const BucketCount& count : counts) Add(count, sum);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadTopicCounts(MessageStore* store, TopicId topic, uint64_t now_ms,
                              PendingCount* pending, PendingCount* due) {
   ForecastCounts counts;

@@ -55,6 +55,9 @@ absl::Status ReadForecast(storage::MessageStore* store, const std::vector<storag
                           const ForecastRange& range, const ForecastBudget& budget,
                           ForecastCounts* counts);
 
+// Adds a topic's pending messages over all shards.
+absl::Status ReadPending(storage::MessageStore* store, storage::TopicId topic, PendingCount* sum);
+
 // Counts a topic's pending messages over all shards. `pending` counts all messages, `due` the
 // messages that are due by the end of the second of `now_ms`. If that minute has too many messages
 // to read, `due` counts up to the end of the minute.

@@ -335,6 +335,7 @@ void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   core_.writes.Then([this, ref](base::Now then, bool ok) {
     if (ok) {
       core_.scheduler.CountAccepted(1);
+      ++core_.subscriptions.ActivityOf(ref.topic).accepted;
       core_.scheduler.OnPut(ref);
     }
     core_.key_locks.Release(then, KeyLocks::Name(ref.key.id), ok);

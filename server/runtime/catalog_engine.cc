@@ -115,6 +115,7 @@ std::vector<storage::TopicId> TopicsOfObject(storage::ObjectKind kind, uint16_t 
     case storage::ObjectKind::kTopicSettings:
     case storage::ObjectKind::kCatalog:
     case storage::ObjectKind::kCell:
+    case storage::ObjectKind::kSubscriptionStart:
       break;
   }
   return {};

@@ -6,6 +6,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/protocol/activity.h"
 #include "server/protocol/commands.h"
 
 namespace duetime::runtime {
@@ -54,6 +55,9 @@ struct WeightCounter {
     return command.items.size();
   }
   size_t operator()(const protocol::InspectCommand& command) const { return command.keys.size(); }
+  size_t operator()(const protocol::ActivityCommand& command) const {
+    return command.list->topics.size() + command.list->subscriptions.size();
+  }
   template <typename Other>
   size_t operator()(const Other&) const {
     return 0;

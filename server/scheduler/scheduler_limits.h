@@ -14,7 +14,7 @@ struct SchedulerLimits {
   // ... and at most about this many of them.
   size_t loaded_max = 4'000'000;
   // See RecentMessages.
-  size_t recent_messages_max = 400'000;
+  size_t recent_messages_max = 800'000;
   // A claim runs this far ahead of the clock. The scheduler renews it when less than claim_renew_ms
   // of it is left and a message is due within that time.
   uint64_t claim_ahead_ms = 1'000;

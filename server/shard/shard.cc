@@ -360,6 +360,7 @@ class Shard::Impl {
   void Do(base::Now, protocol::InspectSubscriptionCommand& command) {
     parts_.changes->Inspect(command);
   }
+  void Do(base::Now, protocol::ActivityCommand& command) { parts_.changes->Inspect(command); }
 
   void Do(base::Now now, protocol::PullCommand& command) {
     parts_.changes->Attach(now, {.stream = command.stream,

@@ -192,8 +192,16 @@ absl::Status RepairCopy::TakeObject(absl::string_view key, absl::string_view val
     const auto noted = static_cast<uint32_t>(DecodeNumber(value).value_or(0));
     greatest_subscription_ = std::max(greatest_subscription_, noted);
   }
+  const uint16_t shard = LoadBigEndian<uint16_t>(key.data() + 1);
+  if (kind == ObjectKind::kSubscriptionStart) {
+    const auto subscription = SubscriptionOfName(*name);
+    const auto start = DecodeSubscriptionStart(value);
+    if (!subscription.has_value() || !start.has_value()) {
+      return Undecodable(ColumnFamily::kObjects, key);
+    }
+    starts_.Add(shard, *subscription, *start);
+  }
   if (topics_of_ != nullptr) {
-    const uint16_t shard = LoadBigEndian<uint16_t>(key.data() + 1);
     for (const TopicId topic : topics_of_(kind, shard, *name, value)) names_.Note(topic);
   }
   return Put(ColumnFamily::kObjects, key, value);
@@ -240,8 +248,11 @@ absl::Status RepairCopy::TakeMessage(absl::string_view key, absl::string_view va
   names_.NoteMessage(place->id, record_);
   if (record_.dead_letter.has_value()) names_.Note(record_.dead_letter->origin_topic);
   ++messages_;
-  counts_.Add(*shard, record_.header.topic, place->due_ms,
-              {.messages = 1, .bytes = static_cast<int64_t>(value.size())});
+  const CountDelta one{.messages = 1, .bytes = static_cast<int64_t>(value.size())};
+  counts_.Add(*shard, record_.header.topic, place->due_ms, one);
+  starts_.ForEachAfter(*shard, record_.header.topic, place->id, [&](SubscriptionId subscription) {
+    counts_.AddDone(*shard, subscription, place->due_ms, one);
+  });
   return Put(ColumnFamily::kMessages, key, value);
 }
 
@@ -350,6 +361,9 @@ absl::Status RepairCopy::TakeProgress(absl::string_view key, absl::string_view v
     return absl::OkStatus();
   }
   NoteSubscription(*subscription);
+  if (progress->state == Progress::State::kSettled) {
+    counts_.AddDone(shard, *subscription, message->due_ms, {.messages = 1});
+  }
   if (!progress->listed) return Put(ColumnFamily::kProgress, key, value);
   // Without its listing, no reader of the backlog would bring the message back.
   const auto listing = source_.Get(
@@ -450,6 +464,7 @@ absl::Status RepairCopy::CompareCounts() {
       ForEach(ColumnFamily::kCounts, [this](absl::string_view key, absl::string_view value) {
         const std::optional<CountPlace> place = DecodeCountKey(key);
         if (!place.has_value()) return Undecodable(ColumnFamily::kCounts, key);
+        if (place->row == CountRow::kDone) return absl::OkStatus();
         return Compare(*place, value);
       });
   // The target's counters are right in any case.

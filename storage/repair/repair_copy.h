@@ -23,6 +23,7 @@
 #include "storage/repair/repair.h"
 #include "storage/repair/repair_source.h"
 #include "storage/rocksdb/rocksdb_database.h"
+#include "storage/subscription_starts.h"
 
 namespace duetime::storage {
 
@@ -108,6 +109,7 @@ class RepairCopy {
   std::vector<Change> changes_;
   size_t changed_bytes_ = 0;
   CountGroup counts_;
+  SubscriptionStarts starts_;
   uint64_t unchecked_bytes_ = 0;
   MessageRecord record_;
 

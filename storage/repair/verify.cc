@@ -287,7 +287,7 @@ class Verifier {
   bool DecodeCount(absl::string_view key, absl::string_view value) {
     const std::optional<CountPlace> place = DecodeCountKey(key);
     if (!place.has_value()) return false;
-    if (place->row == CountRow::kDay) {
+    if (place->row != CountRow::kTopic) {
       DayCounts day;
       return day.Add(value);
     }

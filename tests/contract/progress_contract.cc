@@ -6,7 +6,12 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_format.h"
+
+#include "storage/subscription_starts.h"
 #include "tests/contract/message_store_contract.h"
 #include "tests/support/test_seed.h"
 
@@ -25,6 +30,7 @@ using storage::Record;
 using storage::RecordBatch;
 using storage::RecordType;
 using storage::SubscriptionId;
+using storage::TopicId;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -69,6 +75,22 @@ Record Message(uint16_t shard, const MessageKey& key, size_t payload_bytes) {
   return record;
 }
 
+std::vector<storage::BucketCount> Done(storage::MessageStore* store, SubscriptionId subscription,
+                                       storage::MsRange times = {0, storage::MessageId::kDueMax}) {
+  std::vector<storage::BucketCount> counts;
+  EXPECT_TRUE(store->ReadDone(0, subscription, times, 1'000, &counts).ok());
+  return counts;
+}
+
+Record Erased(const Record& message) {
+  Record erase;
+  erase.type = RecordType::kErase;
+  erase.topic = message.topic;
+  erase.key = message.key;
+  erase.bytes = static_cast<uint32_t>(message.value.size());
+  return erase;
+}
+
 }  // namespace
 
 TEST_P(MessageStoreContract, ProgressIsKeptByMessageAndSubscription) {
@@ -99,6 +121,79 @@ TEST_P(MessageStoreContract, ProgressIsRemovedOneByOneAndTheRemovalMayBeRepeated
   Append({Remove(2, Key(1, 1), kSecond), Put(2, Key(1, 1), kFirst, kSettled),
           Put(2, Key(1, 1), kFirst, kFailed)});
   EXPECT_THAT(*store_->GetProgress(2, Key(1, 1)), ElementsAre(Pair(kFirst, kFailed)));
+}
+
+TEST_P(MessageStoreContract, SettledMessagesAreDoneAsLongAsTheyExist) {
+  using storage::BucketCount;
+  const MessageKey early = Key(1, 1);
+  const MessageKey late = Key(storage::kDayMs + 2, 2);
+  Append({Message(0, early, 1), Message(0, late, 1), Put(0, early, kSecond, kSettled),
+          Put(0, early, kFirst, kFailed), Put(0, late, kSecond, kFailed)});
+  EXPECT_THAT(Done(store_, kSecond), ElementsAre(BucketCount{0, 1, 0}));
+  EXPECT_THAT(Done(store_, kFirst), IsEmpty());
+  Append({Put(0, late, kSecond, kSettled)});
+  Reopen();
+  EXPECT_THAT(Done(store_, kSecond),
+              ElementsAre(BucketCount{0, 1, 0}, BucketCount{storage::kDayMs, 1, 0}));
+  EXPECT_THAT(Done(store_, kSecond, {1, storage::kDayMs}), IsEmpty());
+  Record settled = Remove(0, early, kSecond);
+  settled.progress.state = Progress::State::kSettled;
+  Append({settled, Remove(0, early, kFirst)});
+  EXPECT_THAT(Done(store_, kSecond), ElementsAre(BucketCount{storage::kDayMs, 1, 0}));
+}
+
+TEST_P(MessageStoreContract, OlderMessagesAreDoneForASubscriptionThatBegins) {
+  using storage::BucketCount;
+  const auto begin = [](SubscriptionId subscription, const storage::MessageId& first) {
+    Record start;
+    start.type = RecordType::kObject;
+    start.kind = static_cast<uint8_t>(storage::ObjectKind::kSubscriptionStart);
+    start.name = absl::StrFormat("%08x", static_cast<uint32_t>(subscription));
+    start.value = storage::EncodeSubscriptionStart({.topic = TopicId{7}, .first = first});
+    return start;
+  };
+  const auto message = [](uint64_t due_ms, uint64_t number) {
+    Record record = Message(0, Key(due_ms, number), 1);
+    record.topic = TopicId{7};
+    record.value = storage::EncodeMessageRecord({.header = {.topic = TopicId{7}}, .payload = "x"});
+    return record;
+  };
+  const auto minutes = [&](SubscriptionId subscription) {
+    std::vector<std::pair<uint64_t, uint64_t>> all;
+    for (const BucketCount& one : Done(store_, subscription)) {
+      all.emplace_back(one.start_ms / storage::kMinuteMs, one.messages);
+    }
+    return all;
+  };
+  const Record one = message(5, 1);
+  const Record two = message(storage::kMinuteMs, 2);
+  const Record three = message(storage::kMinuteMs, 3);
+  Append({one});
+  // In the order of the batch: the second is older, the third is not.
+  Append({two, begin(kSecond, Key(0, 3).id), three});
+  EXPECT_THAT(minutes(kSecond), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  // A move of an older message, and the end of one.
+  Record moved = one;
+  moved.key.due_ms = 3 * storage::kMinuteMs;
+  Append({Erased(one), moved, Erased(two), Erased(three)});
+  EXPECT_THAT(minutes(kSecond), ElementsAre(Pair(3, 1)));
+  Reopen();
+  constexpr SubscriptionId kThird{0x80000001};
+  Append({begin(kThird, Key(0, 9).id)});
+  EXPECT_THAT(minutes(kThird), ElementsAre(Pair(3, 1)));
+  Append({Erased(moved)});
+  EXPECT_THAT(minutes(kSecond), IsEmpty());
+  EXPECT_THAT(minutes(kThird), IsEmpty());
+  // The end of a subscription takes its counters along.
+  Append({message(7, 10), Put(0, Key(7, 10), kThird, kSettled)});
+  EXPECT_THAT(minutes(kThird), ElementsAre(Pair(0, 1)));
+  Record end = begin(kThird, {});
+  end.type = RecordType::kUnobject;
+  Append({end});
+  EXPECT_THAT(minutes(kThird), IsEmpty());
+  EXPECT_THAT(minutes(kSecond), IsEmpty());
+  Append({message(7, 5)});
+  EXPECT_THAT(minutes(kThird), IsEmpty());
 }
 
 TEST_P(MessageStoreContract, ProgressAndMessageAreAtomic) {

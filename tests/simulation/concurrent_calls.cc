@@ -182,7 +182,10 @@ void ConcurrentCalls::Event() {
   if (failed_ || host_->Superseded()) Crash();
   StepFormer();
   Act();
-  if (Random(10) == 0) CheckInvariants();
+  if (Random(10) == 0) {
+    CheckInvariants();
+    CheckDone();
+  }
   CheckContract();
 }
 

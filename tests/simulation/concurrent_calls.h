@@ -99,6 +99,11 @@ class ConcurrentCalls : public Calls {
   // Describes a subscription that keeps more than its bound; empty if there is none.
   std::string BeyondBounds();
   void CheckBounds();
+  // Checks that the store counts what each subscription is done with.
+  void CheckDone();
+  // Nothing if the store cannot be read.
+  std::optional<std::map<uint64_t, int64_t>> DoneByMinute(uint16_t shard,
+                                                          const protocol::SubscriptionState& of);
   // Checks that no operation has started in some shards only.
   void CheckOperations();
 

@@ -234,6 +234,11 @@ void KvFaults::FailReads(const absl::Status& status) {
   read_status_ = status;
 }
 
+bool KvFaults::fails_reads() const {
+  const base::MutexLock lock(&mutex_);
+  return !read_status_.ok();
+}
+
 void KvFaults::Damage(ColumnFamily family, absl::string_view first, absl::string_view last) {
   AddRange(family, first, last, /*hides=*/false);
 }

@@ -56,6 +56,7 @@ class KvFaults {
   void FailNextAppend(AppendFault fault);
   // Makes every read of the open store return `status`, until FailReads(OkStatus()).
   void FailReads(const absl::Status& status);
+  bool fails_reads() const;
 
   // Damages the keys from `first` to `last`, both included, whether or not they are stored.
   void Damage(storage::ColumnFamily family, absl::string_view first, absl::string_view last);

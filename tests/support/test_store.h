@@ -64,6 +64,8 @@ class TestDisk {
                    const storage::MessageKey& place);
   // As KvDisk::Compact.
   void Compact() { engine_->Compact(); }
+  // True after TestStore::FailReads.
+  bool fails_reads() const { return faults_.fails_reads(); }
   // Makes all that was damaged or hidden readable again.
   void Repair() { faults_.Repair(); }
 

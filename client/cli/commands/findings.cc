@@ -434,23 +434,25 @@ Findings CheckReaders(const std::vector<v1::Topic>& topics,
   }
   std::vector<std::string> unread;
   absl::Time oldest = absl::InfiniteFuture();
+  int64_t messages = 0;
   for (const v1::Subscription& subscription : subscriptions) {
-    const v1::SubscriptionCounts& counts = subscription.counts();
-    if (counts.streams() > 0 || !counts.has_oldest_due_time()) continue;
+    const v1::SubscriptionBacklog& backlog = subscription.backlog();
+    if (subscription.counts().streams() > 0 || !backlog.has_oldest_due_time()) continue;
     if (subscription.settings().paused() || paused.contains(subscription.topic())) continue;
-    const absl::Time due = client::FromProto(counts.oldest_due_time());
+    const absl::Time due = client::FromProto(backlog.oldest_due_time());
     if (server_time - due < kUnreadMax) continue;
     unread.push_back(absl::StrCat(subscription.topic(), " ", subscription.name()));
+    messages += backlog.messages();
     oldest = std::min(oldest, due);
   }
   if (unread.empty()) return {};
-  return {
-      Warning("readers", "subscription-without-reader",
-              absl::StrCat(SomeText(unread, subscriptions.size(), "subscriptions"),
-                           " have no reader, and their oldest message has waited for ",
-                           FormatDurationText(absl::Trunc(server_time - oldest, absl::Seconds(1)))),
-              "Start their subscribers, or delete what nothing reads: duetime subscription "
-              "delete TOPIC NAME.")};
+  return {Warning(
+      "readers", "subscription-without-reader",
+      absl::StrCat(SomeText(unread, subscriptions.size(), "subscriptions"), " have no reader for ",
+                   messages, " due messages, the oldest of which has waited for ",
+                   FormatDurationText(absl::Trunc(server_time - oldest, absl::Seconds(1)))),
+      "Start their subscribers, or delete what nothing reads: duetime subscription "
+      "delete TOPIC NAME.")};
 }
 
 Findings CheckHeldKeys(const std::vector<v1::Subscription>& subscriptions) {

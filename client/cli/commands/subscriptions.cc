@@ -102,6 +102,8 @@ Rows OptionRows() {
           "What happens to messages beyond the retention: drop (the default) or make them dead "
           "letters"),
       Row("settings.retry", {As(RetryText), Column("RETRIES")}),
+      Row("backlog.messages", {Line("backlog"), Column("BACKLOG", "0")}),
+      Row("backlog.oldest_due_time", {Line("oldest due"), Column("OLDEST DUE", "-")}),
   };
 }
 
@@ -118,7 +120,6 @@ Rows SubscriptionRows() {
         Row("counts.blocked", {Line("held in order")}),
         Row("counts.longest_key.ordering_key", {Line("behind key")}),
         Row("counts.longest_key.message_id", {Line("held by")}),
-        Row("counts.oldest_due_time", {Line("oldest due")}),
         Row("counts.delivered", {Line("delivered")}), Row("counts.acked", {Line("acked")}),
         Row("counts.dead_lettered", {Line("dead letters")}),
         Row("counts.dead_letter_hops_refused", {HidesZero(), Line("out of hops")}),

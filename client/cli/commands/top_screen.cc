@@ -75,8 +75,8 @@ TopicLine LineOf(const TopicSample& sample, absl::Time now) {
     const v1::SubscriptionCounts& counts = subscription.counts();
     line.in_flight += counts.in_flight();
     line.streams += counts.streams();
-    if (counts.has_oldest_due_time()) {
-      const absl::Duration late = now - client::FromProto(counts.oldest_due_time());
+    if (subscription.backlog().has_oldest_due_time()) {
+      const absl::Duration late = now - client::FromProto(subscription.backlog().oldest_due_time());
       line.late = std::max({line.late.value_or(absl::ZeroDuration()), late});
     }
     paused = paused || subscription.settings().paused();

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/query/forecast_query.h"
+
 namespace duetime::api {
 namespace {
 
@@ -17,16 +19,10 @@ constexpr size_t kTopicsAtOnce = 1'000;
 
 // Adds the pending messages of the topic. Returns false if a counter cannot be read.
 bool AddPending(const ServingContext& context, storage::TopicId topic, PendingMeter::Amount* sum) {
-  for (uint16_t shard = 0; shard < context.store->shard_count(); ++shard) {
-    std::vector<storage::BucketCount> counts;
-    const absl::Status status = context.store->ReadCounts(shard, topic, storage::CountLevel::kTopic,
-                                                          {0, 1}, /*limit=*/1, &counts);
-    if (!status.ok()) return false;
-    for (const storage::BucketCount& count : counts) {
-      sum->messages += count.messages;
-      sum->bytes += count.bytes;
-    }
-  }
+  query::PendingCount count;
+  if (!query::ReadPending(context.store, topic, &count).ok()) return false;
+  sum->messages += count.messages;
+  sum->bytes += count.bytes;
   return true;
 }
 

@@ -15,8 +15,8 @@
 #include "server/api/query_validation.h"
 #include "server/api/subscriptions/subscription_settings.h"
 #include "server/api/validation_error.h"
-#include "server/delivery/backlog/backlog_place.h"
 #include "server/protocol/commands.h"
+#include "server/query/backlog_query.h"
 
 namespace duetime::api {
 namespace {
@@ -57,7 +57,6 @@ void FillCounts(const protocol::SubscriptionGauges& sum, v1::SubscriptionCounts*
   counts->set_streams(static_cast<int64_t>(sum.streams));
   counts->set_behind(sum.behind);
   counts->set_slowed(sum.slowed);
-  if (sum.oldest_due_ms > 0) SetTimestamp(sum.oldest_due_ms, counts->mutable_oldest_due_time());
   counts->set_delivered(static_cast<int64_t>(sum.delivered));
   counts->set_acked(static_cast<int64_t>(sum.acked));
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
@@ -71,30 +70,31 @@ void FillCounts(const protocol::SubscriptionGauges& sum, v1::SubscriptionCounts*
   key->set_on_disk(sum.longest_key->on_disk);
 }
 
-void TakeOldest(uint64_t due_ms, protocol::SubscriptionGauges* sum) {
-  if (due_ms == 0) return;
-  sum->oldest_due_ms = sum->oldest_due_ms == 0 ? due_ms : std::min(sum->oldest_due_ms, due_ms);
-}
-
-// The start of a subscription's backlog in each shard that has one.
-using Backlogs = std::vector<std::pair<uint16_t, storage::MessageKey>>;
-
-// The due times of the first messages of the backlogs; 0 for an empty backlog.
-absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
-                                                 storage::SubscriptionId subscription,
-                                                 const Backlogs& backlogs) {
-  std::vector<uint64_t> oldest;
-  for (const auto& [shard, from] : backlogs) {
-    storage::Page<storage::BacklogRef> page;
-    page.next = from;
-    while (page.items.empty() && page.next.has_value()) {
-      absl::Status status = store->ScanBacklog(shard, subscription, storage::MessageKey(*page.next),
-                                               {.entries = 1, .bytes = 1}, &page);
-      if (!status.ok()) return status;
-    }
-    oldest.push_back(page.items.empty() ? 0 : delivery::KeyOf(page.items[0]).due_ms);
+// Reads the backlogs of subscriptions of one topic.
+Co<absl::Status> FillBacklogs(ApiWorker& worker, storage::TopicId topic,
+                              const std::vector<catalog::SubscriptionPtr>& list,
+                              google::protobuf::RepeatedPtrField<v1::Subscription>* to) {
+  std::vector<storage::SubscriptionId> ids;
+  for (const catalog::SubscriptionPtr& subscription : list) ids.push_back(subscription->id);
+  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+  ReadStore reading(
+      worker,
+      [topic, ids,
+       now_ms](storage::MessageStore* store) -> absl::StatusOr<std::vector<query::Backlog>> {
+        std::vector<query::Backlog> backlogs;
+        absl::Status read = query::ReadBacklogs(store, topic, ids, now_ms, {}, &backlogs);
+        if (!read.ok()) return read;
+        return backlogs;
+      });
+  const auto read = co_await reading;
+  if (!read.ok()) co_return read.status();
+  for (size_t i = 0; i < read->size(); ++i) {
+    v1::SubscriptionBacklog* const backlog = to->Mutable(static_cast<int>(i))->mutable_backlog();
+    backlog->set_messages(static_cast<int64_t>((*read)[i].messages));
+    if ((*read)[i].oldest_ms == 0) continue;
+    SetTimestamp((*read)[i].oldest_ms, backlog->mutable_oldest_due_time());
   }
-  return oldest;
+  co_return absl::OkStatus();
 }
 
 // The valid name of the subscription that a request names. The topic exists; the subscription need
@@ -166,28 +166,19 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::Call&,
   if (absl::IsNotFound(status)) status = SubscriptionNotFoundError(request.topic(), *name);
   if (!status.ok()) co_return status;
   protocol::SubscriptionGauges sum;
-  Backlogs backlogs;
-  for (const auto& [shard, reply] : replies.all()) {
-    Add(reply.gauges, &sum);
-    TakeOldest(reply.gauges.oldest_due_ms, &sum);
-    if (reply.backlog_from.has_value()) backlogs.emplace_back(shard, *reply.backlog_from);
-  }
-  if (!backlogs.empty()) {
-    // The first messages of the backlogs may be older than those in memory.
-    ReadStore reading(worker, [id = found->id, backlogs](storage::MessageStore* store) {
-      return ReadOldest(store, id, backlogs);
-    });
-    const auto oldest = co_await reading;
-    if (!oldest.ok()) co_return oldest.status();
-    for (const uint64_t due_ms : *oldest) TakeOldest(due_ms, &sum);
-  }
-  FillSubscription(*found, request.topic(), response->mutable_subscription());
-  FillCounts(sum, response->mutable_subscription()->mutable_counts());
-  co_return absl::OkStatus();
+  for (const auto& [shard, reply] : replies.all()) Add(reply.gauges, &sum);
+  google::protobuf::RepeatedPtrField<v1::Subscription> one;
+  FillSubscription(*found, request.topic(), one.Add());
+  FillCounts(sum, one.Mutable(0)->mutable_counts());
+  const std::vector<catalog::SubscriptionPtr> list(1, found);
+  status = co_await FillBacklogs(worker, found->topic, list, &one);
+  response->mutable_subscription()->Swap(one.Mutable(0));
+  co_return status;
 }
 
-absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsRequest& request,
-                               v1::ListSubscriptionsResponse* response) {
+Co<absl::Status> ListSubscriptions(ApiWorker& worker, rpc::Call&,
+                                   const v1::ListSubscriptionsRequest& request,
+                                   v1::ListSubscriptionsResponse* response) {
   absl::Status status = ValidateTopic(request.topic(), "topic");
   const std::string filter = absl::StrCat("subscriptions;", request.topic());
   size_t page_size = 0;
@@ -195,9 +186,9 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
   if (status.ok()) {
     status = ValidatePage(request.page_size(), request.page_token(), filter, &page_size, &after);
   }
-  if (!status.ok()) return status;
+  if (!status.ok()) co_return status;
   const auto topic = worker.context().FindTopic(request.topic(), "topic");
-  if (!topic.ok()) return topic.status();
+  if (!topic.ok()) co_return topic.status();
   // One row beyond the page shows if a next page exists.
   auto list = worker.context().catalog().ListSubscriptions((*topic)->id, after, page_size + 1);
   if (list.size() > page_size) {
@@ -207,7 +198,7 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
   for (const catalog::SubscriptionPtr& subscription : list) {
     FillSubscription(*subscription, request.topic(), response->add_subscriptions());
   }
-  return absl::OkStatus();
+  co_return co_await FillBacklogs(worker, (*topic)->id, list, response->mutable_subscriptions());
 }
 
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::Call&,

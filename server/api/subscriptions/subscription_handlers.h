@@ -17,8 +17,9 @@ Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::Call& call,
 Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::Call& call,
                                  const v1::GetSubscriptionRequest& request,
                                  v1::GetSubscriptionResponse* response);
-absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsRequest& request,
-                               v1::ListSubscriptionsResponse* response);
+Co<absl::Status> ListSubscriptions(ApiWorker& worker, rpc::Call& call,
+                                   const v1::ListSubscriptionsRequest& request,
+                                   v1::ListSubscriptionsResponse* response);
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::Call& call,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response);

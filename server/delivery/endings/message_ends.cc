@@ -73,7 +73,9 @@ void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
   const bool touched = entry.maybe_delivered || how == EndState::kDeadLettered;
   const uint32_t attempts = std::max(entry.attempts, touched ? 1u : 0u);
   if (subscription.state.deleting && attempts == 0) {
-    if (entry.progress) core_.records.RemoveProgress(entry.key(), subscription.state.id);
+    if (entry.progress) {
+      core_.records.RemoveProgress(entry.key(), subscription.state.id, Progress::State::kFailed);
+    }
     return;
   }
   entry.progress = true;
@@ -113,14 +115,28 @@ void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows&
 }
 
 void MessageEnds::RemoveProgress(const MessageKey& key, const ProgressRows& rows) {
-  for (const auto& [id, progress] : rows) core_.records.RemoveProgress(key, id);
+  for (const auto& [id, progress] : rows) {
+    core_.records.RemoveProgress(key, id, StateOf(key, id, progress.state));
+  }
   for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
     const PendingDelivery& entry = core_.table[i];
     const storage::SubscriptionId id = entry.subscription->state.id;
     if (entry.due_ms == key.due_ms && entry.progress && rows.Find(id) == nullptr) {
-      core_.records.RemoveProgress(key, id);
+      core_.records.RemoveProgress(key, id, StateOf(key, id, Progress::State::kFailed));
     }
   }
+}
+
+Progress::State MessageEnds::StateOf(const MessageKey& key, storage::SubscriptionId id,
+                                     Progress::State committed) const {
+  const Subscription* const subscription = core_.subscriptions.Find(id);
+  // What a deleted subscription was done with is erased.
+  if (subscription == nullptr) return Progress::State::kFailed;
+  const EntryIndex index = core_.table.FindAt(key, subscription);
+  if (index == kNoEntry) return committed;
+  const PendingDelivery& entry = core_.table[index];
+  const bool settling = entry.state == EntryState::kEnding && !entry.ends_message;
+  return settling ? Progress::State::kSettled : Progress::State::kFailed;
 }
 
 void MessageEnds::Finish(EntryIndex index) {

@@ -88,6 +88,9 @@ class MessageEnds {
                  storage::Durability durability);
   // Removes the progress records in the store, and those that are not committed yet.
   void RemoveProgress(const storage::MessageKey& key, const ProgressRows& rows);
+  // The state of a progress record after the open batch. `committed`: its state in the store.
+  storage::Progress::State StateOf(const storage::MessageKey& key, storage::SubscriptionId id,
+                                   storage::Progress::State committed) const;
   // Removes the listing of a message that the subscription does not have in memory.
   void UnlistUnseen(const storage::MessageKey& key, Subscription* subscription,
                     const storage::Progress* row);

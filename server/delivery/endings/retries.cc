@@ -42,6 +42,7 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   }
   if (HalfFailuresOf(why) == 0) return Retry(now, index, why, delay_ms.value_or(0));
   entry.half_failures += HalfFailuresOf(why);
+  ++entry.subscription->failed;
   // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
   // stream does not count either, because its failures are those of the former subscriber.
   if (why != Failure::kStreamEnded && why != Failure::kBegunStreamEnded &&

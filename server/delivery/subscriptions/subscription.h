@@ -17,13 +17,14 @@
 #include "server/delivery/ordering_key_locks.h"
 #include "server/delivery/pace/subscription_pacing.h"
 #include "server/delivery/pending_deliveries.h"
-#include "server/protocol/stream_credit.h"
+#include "server/protocol/activity.h"
 #include "server/protocol/subscription_state.h"
 #include "server/protocol/topic_pace.h"
 
 namespace duetime::protocol {
 class AnswerBudget;
-}
+class StreamCredit;
+}  // namespace duetime::protocol
 
 namespace duetime::delivery {
 
@@ -145,9 +146,12 @@ struct Subscription {
   // ---- Counters since the start
   uint64_t delivered = 0;
   uint64_t acked = 0;
+  uint64_t failed = 0;
   uint64_t dead_lettered = 0;
   uint64_t dead_letter_hops_refused = 0;
   uint64_t dropped = 0;
+  // Null before the first delivery.
+  std::unique_ptr<protocol::LatenessCounts> lateness;
 
   bool paused() const { return topic->settings->paused() || state.settings.paused(); }
   // True if streams may receive its messages now.

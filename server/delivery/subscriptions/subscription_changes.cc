@@ -89,6 +89,7 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
                                            : std::max({now.wall_ms, core_.scheduler.reached_ms(),
                                                        core_.scheduler.low_watermark_ms()});
     subscription = core_.subscriptions.Add(std::move(state), topic);
+    if (command.from_now) core_.subscriptions.SaveStart(*subscription);
     // After a repair, listings and attempts of an earlier object with this number may be left.
     if (!command.from_now) subscription->forgot_delivered = true;
     if (subscription->state.fill_until_ms > 0) fill_->Start(subscription);
@@ -149,9 +150,30 @@ void SubscriptionChanges::Inspect(const protocol::InspectSubscriptionCommand& co
   } else {
     reply.gauges = GaugesOf(*subscription);
     reply.gauges.longest_key = LongestKeyOf(*subscription);
-    if (subscription->backlog.any()) reply.backlog_from = subscription->backlog.first();
   }
   core_.effects.replies.push_back(std::move(reply));
+}
+
+void SubscriptionChanges::Inspect(const protocol::ActivityCommand& command) {
+  protocol::ActivityReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  for (const storage::TopicId topic : command.list->topics) {
+    reply.topics.push_back(core_.subscriptions.ActivityOf(topic));
+  }
+  for (const storage::SubscriptionId id : command.list->subscriptions) {
+    protocol::SubscriptionActivity& activity = reply.subscriptions.emplace_back();
+    const Subscription* const subscription = core_.subscriptions.Find(id);
+    if (subscription == nullptr) continue;
+    activity = {.in_flight = subscription->counts.of(EntryState::kInFlight),
+                .streams = subscription->streams,
+                .delivered = subscription->delivered,
+                .acked = subscription->acked,
+                .failed = subscription->failed,
+                .dead_lettered = subscription->dead_lettered};
+    if (subscription->lateness != nullptr) activity.lateness = *subscription->lateness;
+  }
+  core_.Answer(std::move(reply));
 }
 
 protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& subscription) const {
@@ -168,9 +190,6 @@ protocol::SubscriptionGauges SubscriptionChanges::GaugesOf(const Subscription& s
   gauges.dead_lettered = subscription.dead_lettered;
   gauges.dead_letter_hops_refused = subscription.dead_letter_hops_refused;
   gauges.dropped = subscription.dropped;
-  if (subscription.ready.head != kNoEntry) {
-    gauges.oldest_due_ms = core_.table[subscription.ready.head].due_ms;
-  }
   return gauges;
 }
 

@@ -27,6 +27,7 @@ class SubscriptionChanges {
   void SetTopic(base::Now now, const protocol::TopicCommand& command);
   void Change(base::Now now, protocol::SubscriptionCommand command);
   void Inspect(const protocol::InspectSubscriptionCommand& command);
+  void Inspect(const protocol::ActivityCommand& command);
   // A stream begins to receive messages of a subscription. Nothing happens if that was deleted.
   void Attach(base::Now now, const protocol::AttachCommand& command);
 

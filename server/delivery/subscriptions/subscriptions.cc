@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "storage/subscription_starts.h"
 
 namespace duetime::delivery {
 
@@ -138,6 +139,14 @@ void Subscriptions::Save(const Subscription& subscription) {
                      protocol::EncodeSubscription(subscription.state), Durability::kSynced);
 }
 
+void Subscriptions::SaveStart(const Subscription& subscription) {
+  writer_->PutObject(ObjectKind::kSubscriptionStart,
+                     protocol::SubscriptionObjectName(subscription.state.id),
+                     storage::EncodeSubscriptionStart(
+                         {.topic = subscription.topic->id, .first = subscription.state.start}),
+                     Durability::kSynced);
+}
+
 void Subscriptions::Remove(Subscription* subscription) {
   DT_CHECK(subscription->state.deleting);
   DT_CHECK_EQ(subscription->counts.total, 0u);
@@ -160,6 +169,8 @@ void Subscriptions::Remove(Subscription* subscription) {
   } else {
     RemoveObject(id);
   }
+  writer_->RemoveObject(ObjectKind::kSubscriptionStart, protocol::SubscriptionObjectName(id),
+                        Durability::kBuffered);
   DT_CHECK_EQ(std::erase(subscription->topic->subscriptions, subscription), 1u);
   DT_CHECK_EQ(subscriptions_.erase(id), 1u);
 }

@@ -14,6 +14,7 @@
 #include "server/base/clock.h"
 #include "server/delivery/shard_parts.h"
 #include "server/delivery/subscriptions/subscription.h"
+#include "server/protocol/activity.h"
 
 namespace duetime::delivery {
 
@@ -44,6 +45,8 @@ class Subscriptions {
   // REQUIRES: no subscription has this number.
   Subscription* Add(protocol::SubscriptionState state, Topic* topic);
   void Save(const Subscription& subscription);
+  // Lets the store count the messages of the topic as done for a subscription that begins now.
+  void SaveStart(const Subscription& subscription);
   // Destroys the subscription. REQUIRES: it is being deleted, and no entry, listing in flight,
   // stream, turn or timer names it.
   void Remove(Subscription* subscription);
@@ -55,6 +58,8 @@ class Subscriptions {
   void CollectRetaining();
 
   size_t size() const { return subscriptions_.size(); }
+  // What has happened in a topic, for those that count it.
+  protocol::TopicActivity& ActivityOf(storage::TopicId topic) { return activity_[topic]; }
   // Subscriptions that are slowed because their attempts fail.
   size_t slowed() const { return failure_rate_.slowed(); }
 
@@ -85,6 +90,7 @@ class Subscriptions {
   absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
   absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<Subscription>> subscriptions_;
   std::deque<Subscription*> retaining_;
+  absl::flat_hash_map<storage::TopicId, protocol::TopicActivity> activity_;
 };
 
 }  // namespace duetime::delivery

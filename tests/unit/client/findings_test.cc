@@ -83,15 +83,15 @@ TEST(FindingsTest, MessagesThatNothingReads) {
       ParseProto<v1::Topic>("name: 'idle' settings { paused: true }")};
   const auto finding = [&](const std::string& change, int64_t now_s = 160) {
     auto subscription = ParseProto<v1::Subscription>(
-        "topic: 't' name: 's' counts { ready: 1 oldest_due_time { seconds: 100 } } ");
+        "topic: 't' name: 's' backlog { messages: 3 oldest_due_time { seconds: 100 } } ");
     subscription.MergeFrom(ParseProto<v1::Subscription>(change));
     return CheckReaders(topics, {subscription}, absl::FromUnixSeconds(now_s));
   };
   EXPECT_THAT(Remarks(finding("")), ElementsAre("readers: warning"));
-  EXPECT_THAT(finding("", 190)[0].text, HasSubstr("(t s) have no reader, and their oldest message "
-                                                  "has waited for 1m30s"));
+  EXPECT_THAT(finding("", 190)[0].text, HasSubstr("(t s) have no reader for 3 due messages, the "
+                                                  "oldest of which has waited for 1m30s"));
   for (const char* good : {"topic: 'idle'", "settings { paused: true }", "counts { streams: 1 }",
-                           "counts { oldest_due_time { seconds: 101 } }"}) {
+                           "backlog { oldest_due_time { seconds: 101 } }"}) {
     EXPECT_THAT(finding(good), testing::IsEmpty()) << good;
   }
 }

@@ -33,13 +33,13 @@ Sample At(int64_t second, std::vector<TopicSample> topics) {
 TEST(TopScreenTest, ALineSumsTheSubscriptionsOfATopic) {
   const Sample before = At(100, {Topic("name: 't'", {"counts { delivered: 50 acked: 5 }",
                                                      "counts { delivered: 900 acked: 90 }"})});
-  const Sample now =
-      At(104, {Topic("name: 't' counts { pending: 7 due: 6 }",
-                     {"counts { delivered: 90 acked: 25 in_flight: 1 streams: 1 "
-                      "  oldest_due_time { seconds: 101 } }",
-                      // The counter of a subscription never goes back while a server runs.
-                      "counts { delivered: 900 acked: 90 in_flight: 2 streams: 3 "
-                      "  oldest_due_time { seconds: 92 } slowed: true behind: true }"})});
+  const Sample now = At(
+      104, {Topic("name: 't' counts { pending: 7 due: 6 }",
+                  {"counts { delivered: 90 acked: 25 in_flight: 1 streams: 1 } "
+                   "backlog { oldest_due_time { seconds: 101 } }",
+                   // The counter of a subscription never goes back while a server runs.
+                   "counts { delivered: 900 acked: 90 in_flight: 2 streams: 3 "
+                   "  slowed: true behind: true } backlog { oldest_due_time { seconds: 92 } }"})});
   const std::vector<TopicLine> lines = MakeLines(&before, now, Order::kRate);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].pending, 7);
@@ -81,7 +81,7 @@ TEST(TopScreenTest, Orders) {
   const Sample before = At(0, {Topic("name: 'c'"), Topic("name: 'b'"), Topic("name: 'a'")});
   const Sample now = At(
       10, {Topic("name: 'c' counts { pending: 1 due: 5 }", {"counts { delivered: 9 }"}),
-           Topic("name: 'b' counts { pending: 2 }", {"counts { oldest_due_time { seconds: 3 } }"}),
+           Topic("name: 'b' counts { pending: 2 }", {"backlog { oldest_due_time { seconds: 3 } }"}),
            Topic("name: 'a' counts { pending: 2 due: 4 }")});
   const auto names = [&](Order order) {
     std::string all;

@@ -54,15 +54,18 @@ TEST(Sums, TheSlowestCellDecidesTheProgress) {
 TEST(Sums, CountsOfSubscriptions) {
   v1::Subscription a;
   a.mutable_counts()->set_ready(1);
-  a.mutable_counts()->mutable_oldest_due_time()->set_seconds(9);
+  a.mutable_backlog()->set_messages(5);
+  a.mutable_backlog()->mutable_oldest_due_time()->set_seconds(9);
   v1::Subscription b;
   b.mutable_counts()->set_ready(2);
   b.mutable_counts()->set_behind(true);
-  b.mutable_counts()->mutable_oldest_due_time()->set_seconds(4);
+  b.mutable_backlog()->set_messages(6);
+  b.mutable_backlog()->mutable_oldest_due_time()->set_seconds(4);
   Add(b, &a);
   EXPECT_EQ(a.counts().ready(), 3);
   EXPECT_TRUE(a.counts().behind());
-  EXPECT_EQ(a.counts().oldest_due_time().seconds(), 4);
+  EXPECT_EQ(a.backlog().messages(), 11);
+  EXPECT_EQ(a.backlog().oldest_due_time().seconds(), 4);
 }
 
 // Buckets without messages are left out.

@@ -373,6 +373,8 @@ const Limit kLimits[] = {
      nullptr, "what does not fit waits on disk, and a cancelled message leaves the wheel in turn"},
     {"recent_messages_max", "messages whose cancels read nothing", "duetime_recent_messages_bytes",
      "", nullptr, "a new message takes the place of the oldest"},
+    {"metrics_pairs_max", "pairs with metrics of their own", "duetime_metrics_pairs", "", nullptr,
+     "the others share the names *"},
     // ---- Requests and connections
     {"reads_max", "waiting lists and forecasts", "", "OVERLOADED", &LimitsTest::Requests},
     {"open_answers_bytes_max", "payloads and pages of open answers", "duetime_open_answers_bytes",

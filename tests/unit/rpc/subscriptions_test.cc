@@ -115,6 +115,8 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   const v1::SubscriptionCounts of_a = Get("t", "a").counts();
   EXPECT_EQ(of_a.in_flight(), 2);
   EXPECT_EQ(of_a.streams(), 2);
+  EXPECT_EQ(Get("t", "a").backlog().messages(), 2);
+  EXPECT_EQ(Get("t", "b").backlog().messages(), 0);
   const v1::SubscriptionCounts of_b = Get("t", "b").counts();
   EXPECT_EQ(of_b.acked(), 2);
   EXPECT_EQ(of_b.in_flight(), 0);
@@ -177,7 +179,8 @@ TEST_F(SubscriptionsTest, TheOldestMayWaitOnDisk) {
   do {
     found = Get("t", "s");
   } while (!found.counts().behind() && !HasFailure());
-  EXPECT_TRUE(found.counts().has_oldest_due_time());
+  EXPECT_EQ(found.backlog().messages(), 20);
+  EXPECT_TRUE(found.backlog().has_oldest_due_time());
 }
 
 // All streams name the same new subscription at once. It is created once, and every stream opens.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -53,6 +54,29 @@ Changes ChangesOf(CountGroup* group) {
     EXPECT_FALSE(day.invalid());
   });
   return changes;
+}
+
+// What a subscription is done with has no counter of the whole, and its number may be a topic's.
+TEST(CountGroupTest, ASubscriptionIsOneChangeForEachDay) {
+  CountGroup group;
+  const SubscriptionId first = FirstSubscription(kTopic);
+  group.AddDone(0, first, kMinuteMs, {.messages = 1});
+  group.Add(0, kTopic, 1, {1, 10});
+  group.AddDone(0, first, kDayMs, {.messages = -1});
+  group.AddDone(0, first, kMinuteMs + 5, {.messages = 2});
+  group.AddDone(1, first, 0, {.messages = 3});
+  group.AddDone(1, first, 0, {.messages = -3});
+  std::vector<std::string> changes;
+  group.ForEachChange([&](const StoreKey& key, absl::string_view bytes) {
+    changes.emplace_back(key.bytes());
+    if (DecodeCountKey(key.bytes())->row != CountRow::kDone) return;
+    DayDecoder day(bytes);
+    EXPECT_TRUE(day.Next());
+    changes.push_back(absl::StrCat(day.minute(), ":", day.delta().messages));
+  });
+  EXPECT_THAT(changes, ElementsAre(CountKey(0, kTopic).bytes(), DayKey(0, kTopic, 0).bytes(),
+                                   DoneKey(0, first, 0).bytes(), "1:3",
+                                   DoneKey(0, first, kDayMs).bytes(), "0:-1"));
 }
 
 TEST(CountGroupTest, AGroupIsOneChangeForEachTopicAndDay) {

@@ -18,6 +18,7 @@
 #include "storage/locator.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb/rocksdb_database.h"
+#include "storage/subscription_starts.h"
 #include "storage/value_codec.h"
 #include "tests/support/paths.h"
 
@@ -53,8 +54,8 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 // Records of a shared log carry the values of the store. A member with an older program must stop
 // at values that it cannot read, in place of applying them.
 TEST(FormatDocumentTest, ANewFormatRaisesTheVersionOfJournalRecords) {
-  constexpr uint32_t kFormatOfJournalVersion3 = 8;
-  EXPECT_EQ(EncodeJournalRecord({}, {})[0], 3 + kFormatVersion - kFormatOfJournalVersion3);
+  constexpr uint32_t kFormatOfJournalVersion4 = 8;
+  EXPECT_EQ(EncodeJournalRecord({}, {})[0], 4 + kFormatVersion - kFormatOfJournalVersion4);
 }
 
 TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
@@ -183,10 +184,13 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"traces value, two ended alike", Hex(two_ended)},
       {"counts key, topic", Hex(CountKey(kShard, kExampleTopic).bytes())},
       {"counts key, day", Hex(DayKey(kShard, kExampleTopic, DayOf(kDueMs)).bytes())},
+      {"counts key, done", Hex(DoneKey(kShard, kSubscription, DayOf(kDueMs)).bytes())},
       {"counts value", change({.messages = 1, .bytes = 52})},
       {"counts value, one less", change({.messages = -1, .bytes = -52})},
       {"counts value, day", day({.messages = 1, .bytes = 52})},
       {"counts value, day, one less", day({.messages = -1, .bytes = -52})},
+      {"objects value, start",
+       Hex(EncodeSubscriptionStart({.topic = kExampleTopic, .first = key.id}))},
       {"objects key", Hex(NameKey::OfObject('o', kShard, "op-1").bytes())},
       {"backlog key", Hex(EncodeBacklogKey(kShard, FirstSubscription(kExampleTopic), key).bytes())},
       {"backlog value",

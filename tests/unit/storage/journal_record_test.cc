@@ -111,7 +111,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
   const std::vector<RecordBatch> group = {
       {{.type = RecordType::kAccept, .shard = 1, .topic = TopicId{16}, .key = kKey, .value = "m"}}};
   EXPECT_EQ(absl::BytesToHexString(EncodeJournalRecord(kHead, group)).substr(0, 2 * 70),
-            "0301"
+            "0401"
             "0300000000000000"
             "0400000000000000"
             "0500000000000000"
@@ -126,7 +126,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
             "01000000"
             "6d");
   const std::string all = EncodeJournalRecord(kHead, {{EachType()}});
-  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "7308045b1a69db3f");
+  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "c8262d5813c102a1");
 }
 
 TEST(JournalRecordTest, AnEpochHasNoGroup) {
