@@ -101,9 +101,10 @@ constexpr Field<ShardStats> kShardFields[] = {
     {kGauge, "duetime_shard_streams", "Streams attached to the shard.", &ShardStats::streams},
     {kGauge, "duetime_uncommitted_batches", "Batches of the shard that are not on disk yet.",
      &ShardStats::uncommitted_batches},
-    {kGauge, "duetime_fired_timestamp_seconds",
-     "The timer has fired every message due at or before this time; 0 before the first.",
-     &ShardStats::fired_ms, kMillis},
+    {kGauge, "duetime_timer_next_timestamp_seconds",
+     "What the timer fires next is due then, or later; 0 if nothing is loaded. A time that has "
+     "passed: the shard is behind.",
+     &ShardStats::timer_next_ms, kMillis},
     {kGauge, "duetime_low_watermark_timestamp_seconds",
      "The low watermark: a restart loads messages from this time on.",
      &ShardStats::low_watermark_ms, kMillis},

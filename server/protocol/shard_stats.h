@@ -77,8 +77,9 @@ struct ShardStats {
   // Of these, those that are active and cannot make occurrences.
   uint64_t recurrences_stalled = 0;
   uint64_t operations_running = 0;
-  // Every message due at or before this time has fired. The distance to now is the lag.
-  uint64_t fired_ms = 0;
+  // What the timer fires next is due then, or later; 0 if nothing is loaded. If that time has
+  // passed, the shard is behind.
+  uint64_t timer_next_ms = 0;
   uint64_t low_watermark_ms = 0;
   uint64_t claim_ms = 0;
   uint64_t load_ms = 0;

@@ -160,9 +160,11 @@ class Scheduler {
   size_t timers() const { return wheel_->size() + turns_.size(); }
   size_t moved() const { return moved_.size(); }
   size_t wheel_bytes() const { return wheel_->bytes() + turns_.bytes(); }
-  // Every message due at or before this has been fired. Cost: O(topics with due messages).
-  uint64_t fired_ms() const {
-    return std::max<uint64_t>(turns_.LowestDue(wheel_->now() + 1), 1) - 1;
+  // What is fired next is due then, or later; 0 if nothing is loaded. Cost: O(topics with due
+  // messages).
+  uint64_t next_ms() const {
+    const uint64_t next = turns_.LowestDue(wheel_->NextDue());
+    return next == wheel::kNever ? 0 : next;
   }
   // No message due after this has been fired.
   uint64_t reached_ms() const { return wheel_->position(); }

@@ -202,7 +202,7 @@ class Shard::Impl {
     stats.recurrences_made_anew = occurrences_.made_anew();
     stats.operations_running = bulk_.running();
     stats.uncommitted_batches = writes_.batches_in_flight();
-    stats.fired_ms = scheduler_.fired_ms();
+    stats.timer_next_ms = scheduler_.next_ms();
     stats.low_watermark_ms = scheduler_.low_watermark_ms();
     stats.claim_ms = scheduler_.claim_ms();
     stats.load_ms = scheduler_.load_ms();

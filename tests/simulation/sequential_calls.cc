@@ -345,7 +345,7 @@ void SequentialCalls::CheckNothingWaits() {
 
 std::string SequentialCalls::Positions() const {
   const protocol::ShardStats stats = shards_[0]->stats();
-  return absl::StrCat("fired ", stats.fired_ms, ", claimed ", stats.claim_ms, ", loaded ",
+  return absl::StrCat("next ", stats.timer_next_ms, ", claimed ", stats.claim_ms, ", loaded ",
                       stats.load_ms, ", ", stats.wheel_timers, " timers, ", stats.due_ready,
                       " ready, ", stats.in_flight, " in flight, ", stats.delayed, " delayed, ",
                       stats.topics_behind, " topics behind; due_max ", limits_.due_max,

@@ -62,7 +62,7 @@ struct Numbers {
                               &stats.streams,
                               &stats.topics_behind,
                               &stats.uncommitted_batches,
-                              &stats.fired_ms,
+                              &stats.timer_next_ms,
                               &stats.low_watermark_ms,
                               &stats.claim_ms,
                               &stats.load_ms,
