@@ -6,12 +6,13 @@
 
 namespace duetime::storage {
 
-void CountGroup::AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta) {
+void CountGroup::AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta,
+                       size_t look_back) {
   const uint64_t start_ms = due_ms - due_ms % kMinuteMs;
-  if (!minutes_.empty()) {
-    Minute& last = minutes_.back();
-    if (last.start_ms == start_ms && last.owner == owner) {
-      last.sum = Sum(last.sum, delta);
+  const size_t first = minutes_.size() - std::min(minutes_.size(), look_back);
+  for (size_t i = minutes_.size(); i-- > first;) {
+    if (minutes_[i].start_ms == start_ms && minutes_[i].owner == owner) {
+      minutes_[i].sum = Sum(minutes_[i].sum, delta);
       return;
     }
   }

@@ -29,9 +29,12 @@ class CountGroup {
     AddTo({shard, topic, CountRow::kDay}, due_ms, delta);
   }
   // Adds `delta` to what the subscription is done with, at `due_ms`.
+  // Cost: a group of settlements alternates between subscriptions, so the last few buckets are
+  // compared.
   void AddDone(uint16_t shard, SubscriptionId subscription, uint64_t due_ms,
                const CountDelta& delta) {
-    AddTo({shard, TopicId{static_cast<uint32_t>(subscription)}, CountRow::kDone}, due_ms, delta);
+    AddTo({shard, TopicId{static_cast<uint32_t>(subscription)}, CountRow::kDone}, due_ms, delta,
+          kDoneLookBack);
   }
 
   // Calls change(key, bytes) for every change of a counter, in key order, except for changes of
@@ -79,7 +82,10 @@ class CountGroup {
     CountDelta sum;
   };
 
-  void AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta);
+  static constexpr size_t kDoneLookBack = 16;
+
+  // Compares the bucket with the last `look_back` ones.
+  void AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& delta, size_t look_back = 1);
   // Sorts the entries and leaves one per minute.
   void SortAndMerge();
 

@@ -65,7 +65,7 @@ FAULTS = [
      "if (bytes.size() != sizeof(uint64_t)) return std::nullopt;",
      "if (bytes.size() < sizeof(uint64_t)) return std::nullopt;", CODECS),
     ("a group counts the minute of another shard", "storage/count_group.cc",
-     "&& last.owner == owner", "&& last.owner.number == owner.number", CODECS),
+     "&& minutes_[i].owner == owner) {", "&& minutes_[i].owner.number == owner.number) {", CODECS),
     ("a group drops what it merges", "storage/count_group.cc",
      "minutes_[kept - 1].sum = Sum(minutes_[kept - 1].sum, minutes_[i].sum);", "", CODECS),
     ("a day counts in the order of its minutes only from midnight", "storage/day_counts.cc",

@@ -115,28 +115,29 @@ void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows&
 }
 
 void MessageEnds::RemoveProgress(const MessageKey& key, const ProgressRows& rows) {
-  for (const auto& [id, progress] : rows) {
-    core_.records.RemoveProgress(key, id, StateOf(key, id, progress.state));
-  }
+  // Memory knows more than the store: a settlement may not be committed yet.
+  states_.clear();
   for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
     const PendingDelivery& entry = core_.table[i];
+    if (entry.due_ms != key.due_ms) continue;
     const storage::SubscriptionId id = entry.subscription->state.id;
-    if (entry.due_ms == key.due_ms && entry.progress && rows.Find(id) == nullptr) {
-      core_.records.RemoveProgress(key, id, StateOf(key, id, Progress::State::kFailed));
-    }
+    const bool settling = entry.state == EntryState::kEnding && !entry.ends_message;
+    const auto state = settling ? Progress::State::kSettled : Progress::State::kFailed;
+    states_.emplace_back(id, state);
+    if (entry.progress && rows.Find(id) == nullptr) core_.records.RemoveProgress(key, id, state);
   }
-}
-
-Progress::State MessageEnds::StateOf(const MessageKey& key, storage::SubscriptionId id,
-                                     Progress::State committed) const {
-  const Subscription* const subscription = core_.subscriptions.Find(id);
-  // What a deleted subscription was done with is erased.
-  if (subscription == nullptr) return Progress::State::kFailed;
-  const EntryIndex index = core_.table.FindAt(key, subscription);
-  if (index == kNoEntry) return committed;
-  const PendingDelivery& entry = core_.table[index];
-  const bool settling = entry.state == EntryState::kEnding && !entry.ends_message;
-  return settling ? Progress::State::kSettled : Progress::State::kFailed;
+  std::sort(states_.begin(), states_.end());
+  for (const auto& [id, progress] : rows) {
+    const auto known = std::lower_bound(states_.begin(), states_.end(), id,
+                                        [](const auto& one, auto of) { return one.first < of; });
+    const bool in_memory = known != states_.end() && known->first == id;
+    auto state = in_memory ? known->second : progress.state;
+    // What a deleted subscription was done with is erased.
+    if (state == Progress::State::kSettled && core_.subscriptions.Find(id) == nullptr) {
+      state = Progress::State::kFailed;
+    }
+    core_.records.RemoveProgress(key, id, state);
+  }
 }
 
 void MessageEnds::Finish(EntryIndex index) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -88,15 +90,14 @@ class MessageEnds {
                  storage::Durability durability);
   // Removes the progress records in the store, and those that are not committed yet.
   void RemoveProgress(const storage::MessageKey& key, const ProgressRows& rows);
-  // The state of a progress record after the open batch. `committed`: its state in the store.
-  storage::Progress::State StateOf(const storage::MessageKey& key, storage::SubscriptionId id,
-                                   storage::Progress::State committed) const;
   // Removes the listing of a message that the subscription does not have in memory.
   void UnlistUnseen(const storage::MessageKey& key, Subscription* subscription,
                     const storage::Progress* row);
 
   const Core& core_;
   Endings endings_;
+  // Of one call of RemoveProgress.
+  std::vector<std::pair<storage::SubscriptionId, storage::Progress::State>> states_;
 };
 
 }  // namespace duetime::delivery
