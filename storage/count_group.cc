@@ -19,6 +19,11 @@ void CountGroup::AddTo(const Owner& owner, uint64_t due_ms, const CountDelta& de
   minutes_.push_back({owner, start_ms, delta});
 }
 
+void CountGroup::ForgetDone(uint16_t shard, SubscriptionId subscription) {
+  const Owner owner{shard, TopicId{static_cast<uint32_t>(subscription)}, CountRow::kDone};
+  std::erase_if(minutes_, [&](const Minute& minute) { return minute.owner == owner; });
+}
+
 void CountGroup::SortAndMerge() {
   std::sort(minutes_.begin(), minutes_.end(), [](const Minute& a, const Minute& b) {
     return std::tie(a.owner, a.start_ms) < std::tie(b.owner, b.start_ms);

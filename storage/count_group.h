@@ -37,6 +37,9 @@ class CountGroup {
           kDoneLookBack);
   }
 
+  // Forgets what was added for the subscription.
+  void ForgetDone(uint16_t shard, SubscriptionId subscription);
+
   // Calls change(key, bytes) for every change of a counter, in key order, except for changes of
   // zero.
   template <typename F>

@@ -14,6 +14,7 @@
 
 #include "server/base/check.h"
 #include "storage/byte_order.h"
+#include "storage/value_codec.h"
 
 namespace duetime::storage {
 namespace {
@@ -44,6 +45,12 @@ class JournalFieldsOut {
     DT_CHECK_LE(text.size(), std::numeric_limits<uint32_t>::max());
     (*this)(static_cast<uint32_t>(text.size()));
     bytes_ += text;
+  }
+  void operator()(const MessageId& id) {
+    (*this)(id != MessageId{});
+    if (id == MessageId{}) return;
+    (*this)(id.high);
+    (*this)(id.low);
   }
   void operator()(const std::optional<ClaimReturn>& back) {
     (*this)(back.has_value());
@@ -88,6 +95,14 @@ class JournalFieldsIn {
     const absl::string_view bytes = Bytes(size);
     text.assign(bytes.data(), bytes.size());
   }
+  void operator()(MessageId& id) {
+    bool present = false;
+    (*this)(present);
+    if (!present) return;
+    (*this)(id.high);
+    (*this)(id.low);
+    ok_ = ok_ && id != MessageId{};
+  }
   void operator()(std::optional<ClaimReturn>& back) {
     bool present = false;
     (*this)(present);
@@ -130,6 +145,8 @@ void VisitProgress(AnyProgress& progress, Io& io) {
   io(progress.spared);
   io(progress.retry_ms);
   io(progress.reason);
+  io(progress.dead_letter);
+  io(progress.last_attempts);
 }
 
 // Calls `io` with each field that a record of its type uses, and returns true; false for an unknown
@@ -208,10 +225,6 @@ bool VisitFields(AnyRecord& record, Io& io) {
   return false;
 }
 
-bool IsKnown(Progress::State state) {
-  return state == Progress::State::kSettled || state == Progress::State::kFailed;
-}
-
 void ReadGroup(JournalFieldsIn* in, std::vector<RecordBatch>* group) {
   uint32_t batches = 0;
   (*in)(batches);
@@ -222,7 +235,7 @@ void ReadGroup(JournalFieldsIn* in, std::vector<RecordBatch>* group) {
     for (; in->ok() && records > 0; --records) {
       Record& record = batch.emplace_back();
       (*in)(record.type);
-      if (!VisitFields(record, *in) || !IsKnown(record.progress.state)) in->Fail();
+      if (!VisitFields(record, *in) || !IsSound(record.progress)) in->Fail();
     }
   }
 }
@@ -244,7 +257,7 @@ std::string EncodeJournalRecord(const JournalRecordHead& head, std::span<const R
       out(static_cast<uint32_t>(batch.size()));
       for (const Record& record : batch) {
         out(record.type);
-        DT_CHECK(VisitFields(record, out) && IsKnown(record.progress.state));
+        DT_CHECK(VisitFields(record, out) && IsSound(record.progress));
       }
     }
   }

@@ -2,7 +2,6 @@
 #include "storage/locator.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "absl/strings/match.h"
@@ -26,14 +25,18 @@ constexpr size_t kIndexEntryWithPreviousBytes = kIndexEntryBytes + 16;
 constexpr uint8_t kLocatorVersion = 1;
 constexpr uint8_t kMoved = 0;
 constexpr size_t kLocatorHeadBytes = 8 + 1 + 1;
+constexpr size_t kLetterBytes = 16;
 constexpr size_t kMovedBytes = kLocatorHeadBytes + 8;
-// or for an ended one: flags u8, topic u32, attempts u32, payload_bytes u32, six u64, the key.
+// or for an ended one: flags u8, topic u32, attempts u32, payload_bytes u32, six u64, with
+// kHasLetters the number of dead letters u8 and their ids, the key.
 constexpr size_t kTombstoneBytes =
     kLocatorHeadBytes + 1 + 3 * sizeof(uint32_t) + 6 * sizeof(uint64_t);
 constexpr uint8_t kRedeliveryStopped = 1;
+constexpr uint8_t kHasLetters = 2;
 
 // Tombstones of several messages: expire_ms u64, version u8, state u8, flags u8, topic u32,
-// end_ms u64, then for each its low half of the id u64 (big-endian), and varints.
+// end_ms u64, then for each its low half of the id u64 (big-endian), varints, the key, and with
+// kHasLetters the number of dead letters u8 and their ids.
 constexpr uint8_t kTombstoneRowVersion = 2;
 constexpr size_t kRowHeadBytes = kLocatorHeadBytes + 1 + sizeof(uint32_t) + sizeof(uint64_t);
 // AddTombstone refuses a row of this size, because a reader decodes the whole row.
@@ -95,26 +98,57 @@ absl::Status Damaged(absl::string_view what, absl::string_view bytes) {
       absl::StrCat(what, " of ", bytes.size(), " bytes that cannot be decoded"));
 }
 
+uint8_t FlagsOf(const Tombstone& tombstone) {
+  return static_cast<uint8_t>((tombstone.redelivery_stopped ? kRedeliveryStopped : 0) |
+                              (tombstone.dead_letters.empty() ? 0 : kHasLetters));
+}
+
+// Nothing without dead letters.
+void AppendLetters(const Tombstone& tombstone, std::string* bytes) {
+  if (tombstone.dead_letters.empty()) return;
+  DT_CHECK_LE(tombstone.dead_letters.size(), kDeadLettersNamedMax);
+  bytes->push_back(static_cast<char>(tombstone.dead_letters.size()));
+  for (const MessageId& id : tombstone.dead_letters) {
+    bytes->resize(bytes->size() + kLetterBytes);
+    Writer(&(*bytes)[bytes->size() - kLetterBytes]).Put(id);
+  }
+}
+
+// Takes what AppendLetters wrote from the front. Returns false for other bytes.
+bool TakeLetters(absl::string_view* bytes, std::vector<MessageId>* letters) {
+  letters->clear();
+  if (bytes->empty()) return false;
+  const auto count = static_cast<uint8_t>(bytes->front());
+  bytes->remove_prefix(1);
+  if (count == 0 || count > kDeadLettersNamedMax || bytes->size() < count * kLetterBytes)
+    return false;
+  for (uint8_t i = 0; i < count; ++i) {
+    Reader(bytes->data()).Get(&letters->emplace_back());
+    bytes->remove_prefix(kLetterBytes);
+    if (letters->back() == MessageId{}) return false;
+  }
+  return true;
+}
+
 std::string EncodeTombstone(const Tombstone& tombstone) {
-  std::string bytes(kTombstoneBytes + tombstone.key.size(), '\0');
+  std::string bytes(kTombstoneBytes, '\0');
   Writer writer(bytes.data());
   writer.Put(tombstone.expire_ms, kLocatorVersion, static_cast<uint8_t>(tombstone.state));
-  writer.Put(tombstone.redelivery_stopped ? kRedeliveryStopped : uint8_t{0});
+  writer.Put(FlagsOf(tombstone));
   writer.Put(static_cast<uint32_t>(tombstone.topic), tombstone.attempts, tombstone.payload_bytes);
   writer.Put(tombstone.deliver_ms, tombstone.accept_ms, tombstone.fire_ms, tombstone.dispatch_ms,
              tombstone.end_ms, tombstone.revision);
-  if (!tombstone.key.empty())
-    std::memcpy(&bytes[kTombstoneBytes], tombstone.key.data(), tombstone.key.size());
-  return bytes;
+  AppendLetters(tombstone, &bytes);
+  return bytes + tombstone.key;
 }
 
 // Sets how a message ended. Returns false for bytes that no encoder writes.
 bool SetEnd(uint8_t state, uint8_t flags, uint32_t topic, Tombstone* tombstone) {
   if (state == kMoved || state > static_cast<uint8_t>(EndState::kDropped)) return false;
-  if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return false;
+  if ((flags & ~(kRedeliveryStopped | kHasLetters)) != 0) return false;
   tombstone->state = EndState{state};
   tombstone->topic = TopicId{topic};
-  tombstone->redelivery_stopped = flags != 0;
+  tombstone->redelivery_stopped = (flags & kRedeliveryStopped) != 0;
   return true;
 }
 
@@ -128,7 +162,11 @@ std::optional<Tombstone> DecodeTombstone(uint8_t state, absl::string_view bytes)
   reader.Get(&tombstone.deliver_ms, &tombstone.accept_ms, &tombstone.fire_ms,
              &tombstone.dispatch_ms, &tombstone.end_ms, &tombstone.revision);
   if (!SetEnd(state, flags, topic, &tombstone)) return std::nullopt;
-  tombstone.key = std::string(bytes.substr(kTombstoneBytes));
+  bytes.remove_prefix(kTombstoneBytes);
+  if ((flags & kHasLetters) != 0 && !TakeLetters(&bytes, &tombstone.dead_letters)) {
+    return std::nullopt;
+  }
+  tombstone.key = std::string(bytes);
   return tombstone;
 }
 
@@ -159,7 +197,7 @@ RowHead EncodeRowHead(const Tombstone& tombstone) {
   RowHead head{};
   Writer writer(head.data());
   writer.Put(tombstone.expire_ms, kTombstoneRowVersion, static_cast<uint8_t>(tombstone.state));
-  writer.Put(tombstone.redelivery_stopped ? kRedeliveryStopped : uint8_t{0});
+  writer.Put(FlagsOf(tombstone));
   writer.Put(static_cast<uint32_t>(tombstone.topic), tombstone.end_ms);
   return head;
 }
@@ -169,9 +207,9 @@ void AppendDifference(uint64_t value, uint64_t base, std::string* bytes) {
   AppendVarint(ZigZag(static_cast<int64_t>(value - base)), bytes);
 }
 
-// Takes one message of a row from the front. Returns false for bytes that AddTombstone does not
-// write.
-bool TakeTombstone(absl::string_view* bytes, MessageId* id, Tombstone* tombstone) {
+// Takes one message of a row with these flags from the front. Returns false for bytes that
+// AddTombstone does not write.
+bool TakeTombstone(uint8_t flags, absl::string_view* bytes, MessageId* id, Tombstone* tombstone) {
   if (bytes->size() < sizeof(uint64_t)) return false;
   id->low = LoadBigEndian<uint64_t>(bytes->data());
   bytes->remove_prefix(sizeof(uint64_t));
@@ -196,7 +234,7 @@ bool TakeTombstone(absl::string_view* bytes, MessageId* id, Tombstone* tombstone
   tombstone->dispatch_ms = add(tombstone->fire_ms, dispatch);
   tombstone->key.assign(bytes->data(), key_bytes);
   bytes->remove_prefix(key_bytes);
-  return true;
+  return (flags & kHasLetters) == 0 || TakeLetters(bytes, &tombstone->dead_letters);
 }
 
 // ReadTraceRow for a row of tombstones.
@@ -216,7 +254,7 @@ absl::StatusOr<std::optional<Locator>> FindInRow(const MessageId& row, absl::str
   absl::string_view rest = bytes.substr(kRowHeadBytes);
   for (MessageId next = row; !rest.empty();) {
     const bool first = rest.size() == bytes.size() - kRowHeadBytes;
-    if (!TakeTombstone(&rest, &next, &tombstone) || (first && next != row)) return damaged();
+    if (!TakeTombstone(flags, &rest, &next, &tombstone) || (first && next != row)) return damaged();
     if (next == id && !found.has_value()) found = Locator{.due_ms = 0, .tombstone = tombstone};
   }
   return found;
@@ -282,6 +320,7 @@ bool AddTombstone(const MessageId& id, const Tombstone& tombstone, std::string* 
   AppendDifference(tombstone.dispatch_ms, tombstone.fire_ms, row);
   AppendVarint(tombstone.key.size(), row);
   row->append(tombstone.key);
+  AppendLetters(tombstone, row);
   return true;
 }
 

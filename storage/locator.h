@@ -4,10 +4,12 @@
 // or its tombstone). FORMAT.md documents the encoding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -55,6 +57,9 @@ enum class EndState : uint8_t {
   kDropped = 6,
 };
 
+// A tombstone names no more dead letters than this, so that its size is bounded.
+inline constexpr size_t kDeadLettersNamedMax = 5;
+
 // The record of an ended message. Times in UTC milliseconds.
 struct Tombstone {
   EndState state{};
@@ -73,6 +78,8 @@ struct Tombstone {
   uint64_t revision = 0;
   // True if a cancel ended the message after it was, or may have been, delivered.
   bool redelivery_stopped = false;
+  // The dead letters that subscriptions made of the message; at most kDeadLettersNamedMax.
+  std::vector<MessageId> dead_letters = {};
   std::string key;
 
   friend bool operator==(const Tombstone&, const Tombstone&) = default;

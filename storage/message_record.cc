@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "storage/attempts.h"
 #include "storage/byte_order.h"
 
 namespace duetime::storage {
@@ -45,6 +46,7 @@ enum class Tag : uint8_t {
   kDeadLetter = 10,    // the origin: its numbers, then its texts
   kOriginExpiry = 11,  // as kExpiry; only after kDeadLetter
   kHops = 12,          // u64; only after kDeadLetter, and only above 1
+  kLastAttempts = 13,  // as in a progress record; only after kDeadLetter
 };
 
 constexpr size_t kSectionHeadBytes = 5;  // tag u8, length u32
@@ -187,6 +189,7 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   visitor->Origin(Tag::kDeadLetter, origin);
   if (origin.ttl_ms != 0) visitor->Expiry(Tag::kOriginExpiry, origin.ttl_ms, origin.late_policy);
   if (origin.hops > 1) visitor->Number(Tag::kHops, origin.hops);
+  if (!origin.last_attempts.empty()) visitor->Text(Tag::kLastAttempts, origin.last_attempts);
 }
 
 // Checks the header, which needs no decoding of sections. `bytes` may be a head.
@@ -319,6 +322,10 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
              DecodeExpiry(body, &record->dead_letter->ttl_ms, &record->dead_letter->late_policy);
     case Tag::kHops:
       return record->dead_letter.has_value() && DecodeHops(body, &record->dead_letter->hops);
+    case Tag::kLastAttempts:
+      if (!record->dead_letter.has_value() || body.empty()) return false;
+      record->dead_letter->last_attempts = body;
+      return DecodeAttempts(body).has_value();
   }
   return false;
 }

@@ -80,6 +80,9 @@ struct DeadLetterOrigin {
   LatePolicy late_policy = LatePolicy::kDeliver;
   // How many dead-letter topics the message has been in, this one included; at least 1.
   uint32_t hops = 1;
+  // The subscription's last attempts that ended without a settlement (attempts.h); empty if none is
+  // known.
+  absl::string_view last_attempts = {};
 
   friend bool operator==(const DeadLetterOrigin&, const DeadLetterOrigin&) = default;
 };

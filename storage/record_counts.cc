@@ -110,7 +110,7 @@ absl::Status RecordStore::ReadDone(uint16_t shard, SubscriptionId subscription,
   const StoreKey lower = DoneKey(shard, subscription, DayOf(times.from_ms));
   const StoreKey upper = DoneKey(shard, subscription, times.until_ms);
   const auto range = Range(lower, upper, OnDamage::kGoAround);
-  for (; range->Valid(); range->Next()) {
+  for (; counts->size() < limit && range->Valid(); range->Next()) {
     const std::optional<CountPlace> place = DecodeCountKey(range->key());
     if (!place.has_value()) return Undecodable("a counter");
     DayDecoder day(range->value());

@@ -8,7 +8,6 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/check.h"
-#include "storage/day_counts.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -55,7 +54,7 @@ absl::Status RecordWriter::Open(KvSource* source, uint16_t shard_count) {
       const auto subscription = SubscriptionOfName(name.value_or(""));
       const auto start = DecodeSubscriptionStart(range->value());
       if (!subscription.has_value() || !start.has_value()) return Undecodable("a start");
-      starts_.Add(shard, *subscription, *start);
+      static_cast<void>(starts_.Add(shard, *subscription, *start));
     }
     if (absl::Status status = range->status(); !status.ok()) return status;
   }
@@ -85,7 +84,11 @@ absl::Status RecordWriter::Begin(std::span<const RecordBatch> group, const Recor
   const auto subscription = SubscriptionOfName(start.name);
   const auto value = DecodeSubscriptionStart(start.value);
   DT_CHECK(subscription.has_value() && value.has_value());
-  starts_.Add(start.shard, *subscription, *value);
+  if (!starts_.Add(start.shard, *subscription, *value)) {
+    // A later start of the store must not know it either.
+    refused_.push_back(&start);
+    return absl::OkStatus();
+  }
   // The messages before this group, and those before the start in this group.
   const StoreKey lower = DayKey(start.shard, value->topic, 0);
   const StoreKey upper = DayKey(start.shard, value->topic, std::numeric_limits<uint64_t>::max());
@@ -93,12 +96,9 @@ absl::Status RecordWriter::Begin(std::span<const RecordBatch> group, const Recor
       source->NewReader(lower.family(), lower.bytes(), upper.bytes(), OnDamage::kGoAround);
   for (; range->Valid(); range->Next()) {
     const std::optional<CountPlace> place = DecodeCountKey(range->key());
-    DayDecoder day(range->value());
-    while (place.has_value() && day.Next()) {
-      counts_.AddDone(start.shard, *subscription, place->start_ms + day.minute() * kMinuteMs,
-                      day.delta());
-    }
-    if (!place.has_value() || day.invalid()) return Undecodable("a counter");
+    if (!place.has_value()) return Undecodable("a counter");
+    copied_.emplace_back(DoneKey(start.shard, *subscription, place->start_ms),
+                         std::string(range->value()));
   }
   for (const RecordBatch& records : group) {
     for (const Record& record : records) {
@@ -116,11 +116,15 @@ absl::Status RecordWriter::End(const Record& start, KvSource* source) {
   const auto subscription = SubscriptionOfName(start.name);
   DT_CHECK(subscription.has_value());
   starts_.Remove(start.shard, *subscription);
+  counts_.ForgetDone(start.shard, *subscription);
   const StoreKey lower = DoneKey(start.shard, *subscription, 0);
   const StoreKey upper = DoneKey(start.shard, *subscription, std::numeric_limits<uint64_t>::max());
   const auto range =
       source->NewReader(lower.family(), lower.bytes(), upper.bytes(), OnDamage::kGoAround);
   for (; range->Valid(); range->Next()) dropped_.emplace_back(lower.family(), range->key());
+  // The subscription may have begun in this group.
+  std::erase_if(copied_,
+                [&](const auto& copy) { return !(copy.first < lower) && copy.first < upper; });
   return range->status();
 }
 
@@ -128,6 +132,8 @@ absl::Status RecordWriter::Prepare(std::span<const RecordBatch> group, KvSource*
   entries_.clear();
   counts_.Clear();
   dropped_.clear();
+  copied_.clear();
+  refused_.clear();
   bool starts = !starts_.empty();
   for (const RecordBatch& records : group) {
     for (const Record& record : records) {
@@ -152,7 +158,12 @@ absl::Status RecordWriter::Prepare(std::span<const RecordBatch> group, KvSource*
 }
 
 void RecordWriter::Write(KvBatch* batch) {
-  for (const Entry& entry : entries_) Add(entry, batch);
+  for (const Entry& entry : entries_) {
+    if (std::find(refused_.begin(), refused_.end(), entry.record) == refused_.end()) {
+      Add(entry, batch);
+    }
+  }
+  for (const auto& [key, value] : copied_) batch->Merge(key.family(), key.bytes(), value);
   counts_.ForEachChange([batch](const StoreKey& key, absl::string_view change) {
     batch->Merge(key.family(), key.bytes(), change);
   });

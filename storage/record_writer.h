@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,8 +57,11 @@ class RecordWriter {
   // Of one call.
   std::vector<Entry> entries_;
   CountGroup counts_;
-  // Counters of subscriptions that end.
+  // Counters of subscriptions that end, and the first ones of those that begin.
   std::vector<StoreKey> dropped_;
+  std::vector<std::pair<StoreKey, std::string>> copied_;
+  // Starts that are not stored.
+  std::vector<const Record*> refused_;
   std::string long_key_;
 
   SubscriptionStarts starts_;

@@ -36,12 +36,13 @@ std::optional<SubscriptionId> SubscriptionOfName(absl::string_view name) {
   return SubscriptionId{number};
 }
 
-void SubscriptionStarts::Add(uint16_t shard, SubscriptionId subscription,
+bool SubscriptionStarts::Add(uint16_t shard, SubscriptionId subscription,
                              const SubscriptionStart& start) {
   std::vector<Start>& starts = starts_[{shard, start.topic}];
   const auto same = [&](const Start& one) { return one.subscription == subscription; };
-  if (std::any_of(starts.begin(), starts.end(), same)) return;
+  if (starts.size() == kTopicMax || std::any_of(starts.begin(), starts.end(), same)) return false;
   starts.push_back({subscription, start.first});
+  return true;
 }
 
 void SubscriptionStarts::Remove(uint16_t shard, SubscriptionId subscription) {

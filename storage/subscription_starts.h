@@ -31,14 +31,17 @@ std::optional<SubscriptionId> SubscriptionOfName(absl::string_view name);
 // Says for which subscriptions a message is too old, so that the message counts as done for them as
 // long as it exists.
 //
-// Cost: O(1) for a message of a topic without such subscriptions, else O(their number). Thread
-// safety: confined to one thread.
+// Cost: O(1) for a message of a topic without such subscriptions, else O(their number), which is
+// bounded because every end of a message pays for it. Thread safety: confined to one thread.
 class SubscriptionStarts {
  public:
+  // The most subscriptions of a topic. For further ones, older messages are not done.
+  static constexpr size_t kTopicMax = 16;
+
   bool empty() const { return starts_.empty(); }
 
-  // A known subscription keeps its start.
-  void Add(uint16_t shard, SubscriptionId subscription, const SubscriptionStart& start);
+  // False if the topic has too many, or the subscription is known.
+  bool Add(uint16_t shard, SubscriptionId subscription, const SubscriptionStart& start);
   void Remove(uint16_t shard, SubscriptionId subscription);
 
   // Calls visit(SubscriptionId) for each subscription that began after the message.

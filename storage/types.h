@@ -144,6 +144,10 @@ struct Progress {
   uint64_t retry_ms = 0;
   // Why the last attempt ended. The delivery room defines the values.
   uint8_t reason = 0;
+  // For kSettled: the dead letter that the subscription made of the message; no id if none.
+  MessageId dead_letter{};
+  // For kFailed: the last attempts, encoded (attempts.h). Empty: none is known.
+  std::string last_attempts = {};
 
   // The failed attempts, in half attempts.
   uint32_t half_failures() const {

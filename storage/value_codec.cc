@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "storage/attempts.h"
 #include "storage/byte_order.h"
 
 namespace duetime::storage {
@@ -14,12 +15,17 @@ constexpr uint8_t kBacklogEntryVersion = 2;
 constexpr size_t kBacklogEntryBytes = 18;
 constexpr uint8_t kMaybeDelivered = 1;
 
-// version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8; with kSpared: spared u32
+// version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8; with kProgressSpared:
+// spared u32; with kProgressLettered: the id of a dead letter; with kProgressAttempts: the last
+// attempts, to the end
 constexpr size_t kProgressBytes = 16;
-constexpr size_t kSparedProgressBytes = kProgressBytes + 4;
+constexpr size_t kProgressSparedBytes = 4;
+constexpr size_t kProgressIdBytes = 16;
 constexpr uint8_t kProgressVersion = 1;
-constexpr uint8_t kListed = 1;
-constexpr uint8_t kSpared = 2;
+constexpr uint8_t kProgressListed = 1;
+constexpr uint8_t kProgressSpared = 2;
+constexpr uint8_t kProgressLettered = 4;
+constexpr uint8_t kProgressAttempts = 8;
 
 // claim_ms u64; after a clean stop also until_ms u64, epoch u64
 constexpr size_t kReturnedClaimBytes = 24;
@@ -130,39 +136,72 @@ std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes) {
                   .log = LoadLittleEndian<uint64_t>(&bytes[32])};
 }
 
+bool IsSound(const Progress& progress) {
+  const bool failed = progress.state == Progress::State::kFailed;
+  if (!failed && progress.state != Progress::State::kSettled) return false;
+  if (progress.spared > 2 * uint64_t{progress.attempts}) return false;
+  if (failed && progress.dead_letter != MessageId{}) return false;
+  if (progress.last_attempts.empty()) return true;
+  const auto attempts = DecodeAttempts(progress.last_attempts);
+  return failed && attempts.has_value() && attempts->back().number <= progress.attempts;
+}
+
 std::string EncodeProgress(const Progress& progress) {
   const bool spared = progress.spared != 0;
-  std::string bytes(spared ? kSparedProgressBytes : kProgressBytes, '\0');
+  const bool lettered = progress.dead_letter != MessageId{};
+  const bool attempts = !progress.last_attempts.empty();
+  std::string bytes(kProgressBytes, '\0');
   bytes[0] = static_cast<char>(kProgressVersion);
   bytes[1] = static_cast<char>(progress.state);
-  bytes[2] = static_cast<char>((progress.listed ? kListed : 0) | (spared ? kSpared : 0));
+  bytes[2] =
+      static_cast<char>((progress.listed ? kProgressListed : 0) | (spared ? kProgressSpared : 0) |
+                        (lettered ? kProgressLettered : 0) | (attempts ? kProgressAttempts : 0));
   StoreLittleEndian(progress.attempts, &bytes[3]);
   StoreLittleEndian(progress.retry_ms, &bytes[7]);
   bytes[15] = static_cast<char>(progress.reason);
-  if (spared) StoreLittleEndian(progress.spared, &bytes[kProgressBytes]);
-  return bytes;
+  if (spared) {
+    bytes.resize(bytes.size() + kProgressSparedBytes);
+    StoreLittleEndian(progress.spared, &bytes[bytes.size() - kProgressSparedBytes]);
+  }
+  if (lettered) {
+    bytes.resize(bytes.size() + kProgressIdBytes);
+    StoreBigEndian(progress.dead_letter.high, &bytes[bytes.size() - kProgressIdBytes]);
+    StoreBigEndian(progress.dead_letter.low, &bytes[bytes.size() - kProgressIdBytes / 2]);
+  }
+  return bytes + progress.last_attempts;
 }
 
 std::optional<Progress> DecodeProgress(absl::string_view bytes) {
-  if (bytes.size() != kProgressBytes && bytes.size() != kSparedProgressBytes) return std::nullopt;
+  if (bytes.size() < kProgressBytes) return std::nullopt;
   const auto state = Progress::State{static_cast<uint8_t>(bytes[1])};
   const uint8_t flags = static_cast<uint8_t>(bytes[2]);
   if (static_cast<uint8_t>(bytes[0]) != kProgressVersion ||
-      (state != Progress::State::kSettled && state != Progress::State::kFailed) ||
-      (flags & ~(kListed | kSpared)) != 0) {
+      (flags & ~(kProgressListed | kProgressSpared | kProgressLettered | kProgressAttempts)) != 0) {
     return std::nullopt;
   }
-  const bool spares = (flags & kSpared) != 0;
-  if (spares != (bytes.size() == kSparedProgressBytes)) return std::nullopt;
-  const auto attempts = LoadLittleEndian<uint32_t>(&bytes[3]);
-  const uint32_t spared = spares ? LoadLittleEndian<uint32_t>(&bytes[kProgressBytes]) : 0;
-  if ((spares && spared == 0) || spared > 2 * uint64_t{attempts}) return std::nullopt;
-  return Progress{.state = state,
-                  .listed = (flags & kListed) != 0,
-                  .attempts = attempts,
-                  .spared = spared,
-                  .retry_ms = LoadLittleEndian<uint64_t>(&bytes[7]),
-                  .reason = static_cast<uint8_t>(bytes[15])};
+  Progress progress{.state = state,
+                    .listed = (flags & kProgressListed) != 0,
+                    .attempts = LoadLittleEndian<uint32_t>(&bytes[3]),
+                    .retry_ms = LoadLittleEndian<uint64_t>(&bytes[7]),
+                    .reason = static_cast<uint8_t>(bytes[15])};
+  bytes.remove_prefix(kProgressBytes);
+  if ((flags & kProgressSpared) != 0) {
+    if (bytes.size() < kProgressSparedBytes) return std::nullopt;
+    progress.spared = LoadLittleEndian<uint32_t>(bytes.data());
+    if (progress.spared == 0) return std::nullopt;
+    bytes.remove_prefix(kProgressSparedBytes);
+  }
+  if ((flags & kProgressLettered) != 0) {
+    if (bytes.size() < kProgressIdBytes) return std::nullopt;
+    progress.dead_letter = {.high = LoadBigEndian<uint64_t>(bytes.data()),
+                            .low = LoadBigEndian<uint64_t>(&bytes[kProgressIdBytes / 2])};
+    if (progress.dead_letter == MessageId{}) return std::nullopt;
+    bytes.remove_prefix(kProgressIdBytes);
+  }
+  if (((flags & kProgressAttempts) != 0) == bytes.empty()) return std::nullopt;
+  progress.last_attempts = std::string(bytes);
+  if (!IsSound(progress)) return std::nullopt;
+  return progress;
 }
 
 }  // namespace duetime::storage

@@ -46,6 +46,8 @@ std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
 std::string EncodeLogPlace(const LogPlace& place);
 std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes);
 
+// True if the fields fit together: a decoder refuses what does not.
+bool IsSound(const Progress& progress);
 std::string EncodeProgress(const Progress& progress);
 std::optional<Progress> DecodeProgress(absl::string_view bytes);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
@@ -80,6 +81,53 @@ std::string PayloadSizeText(const v1::Message& message, const absl::TimeZone&) {
   return absl::StrCat(message.payload_bytes(), " bytes");
 }
 
+std::string LettersText(const v1::Message& message, const absl::TimeZone&) {
+  return absl::StrJoin(message.dead_letter_ids(), ", ");
+}
+
+// ---- Attempts
+
+std::string AttemptEndText(const v1::Attempt& attempt, const absl::TimeZone&) {
+  switch (attempt.end()) {
+    case v1::Attempt::END_NACKED:
+      return "nacked";
+    case v1::Attempt::END_LEASE_ENDED:
+      return "its lease ended";
+    case v1::Attempt::END_STREAM_ENDED:
+      return "its stream ended";
+    case v1::Attempt::END_RELEASED:
+      return "released";
+    case v1::Attempt::END_TAKEN_BACK:
+      return "taken back by the server";
+    case v1::Attempt::END_NOT_BEGUN:
+      return "ended before its handler began";
+    default:
+      return absl::StrCat("in way ", attempt.end(), ", which this version does not know");
+  }
+}
+
+std::string AttemptReasonText(const v1::Attempt& attempt, const absl::TimeZone&) {
+  return Printable(attempt.reason());
+}
+
+using Attempts = google::protobuf::RepeatedPtrField<v1::Attempt>;
+
+// The attempts that failed. `of`: the subscription, if there are several.
+std::string AttemptsTable(const Attempts& attempts, const std::string& of,
+                          const absl::TimeZone& zone) {
+  if (attempts.empty()) return "";
+  const Rows rows = {Row("number", {Column("ATTEMPT")}),
+                     Row("end_time", {Column("ENDED")}),
+                     Row("", {As(AttemptEndText), Column("HOW")}),
+                     Row("held", {Column("HELD")}),
+                     Row("delay", {Column("THEN WAITED", "-")}),
+                     Row("client_id", {Column("CLIENT", "-")}),
+                     Row("", {As(AttemptReasonText), Column("REASON")})};
+  return absl::StrCat("\n",
+                      of.empty() ? "" : absl::StrCat("last attempts of ", Printable(of), ":\n"),
+                      TableText(rows, attempts, zone));
+}
+
 // Why a message became a dead letter.
 std::string LetterReasonText(const v1::DeadLetter& letter, const absl::TimeZone&) {
   static const auto& texts = *new std::map<int, std::string>{
@@ -120,6 +168,10 @@ std::string DeadLetterLines(const v1::Message& message, const absl::TimeZone& zo
       message.dead_letter(), zone);
 }
 
+std::string OriginAttempts(const v1::Message& message, const absl::TimeZone& zone) {
+  return AttemptsTable(message.dead_letter().last_attempts(), "", zone);
+}
+
 // ---- Subscriptions of a message
 
 std::string StatusStateText(const v1::SubscriptionStatus& status, const absl::TimeZone&) {
@@ -131,6 +183,7 @@ std::string StatusTimeText(const v1::SubscriptionStatus& status, const absl::Tim
     return "leased until " + TimeText(status.lease_end_time(), zone);
   }
   if (status.has_retry_time()) return "again at " + TimeText(status.retry_time(), zone);
+  if (!status.dead_letter_id().empty()) return "dead letter " + status.dead_letter_id();
   switch (status.wait_reason()) {
     case v1::SubscriptionStatus::WAIT_REASON_UNSPECIFIED:
       return "";
@@ -167,7 +220,12 @@ std::string StatusTable(const Statuses& statuses, const absl::TimeZone& zone) {
                      Row("", {As(StatusStateText), Column("STATE")}),
                      Row("attempts", {Column("ATTEMPTS")}),
                      Row("", {As(StatusTimeText), Column(" ")})};
-  return "\n" + TableText(rows, statuses, zone);
+  std::string text = "\n" + TableText(rows, statuses, zone);
+  for (const v1::SubscriptionStatus& status : statuses) {
+    absl::StrAppend(&text, AttemptsTable(status.last_attempts(),
+                                         statuses.size() > 1 ? status.subscription() : "", zone));
+  }
+  return text;
 }
 
 // ---- Explain
@@ -231,6 +289,10 @@ std::string LatenessText(const v1::ExplainResponse& story, const absl::TimeZone&
                       text(lateness.waiting()), " waiting to be handed out");
 }
 
+std::string StoryLettersText(const v1::ExplainResponse& story, const absl::TimeZone& zone) {
+  return LettersText(story.message(), zone);
+}
+
 }  // namespace
 
 Rows MessageRows() {
@@ -252,6 +314,7 @@ Rows MessageRows() {
       Row("etag", {Line("etag")}),
       Row("ordering_key", {Line("ordering key")}),
       Row("", {As(RecurrenceText), Line("recurrence")}),
+      Row("", {As(LettersText), Line("dead letter")}),
       Row("key", {Column("KEY")}),
       Row("labels", {Line("labels"), Column("LABELS")}),
       Row("", {As(PayloadSizeText), Line("payload size")}),
@@ -267,7 +330,8 @@ std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone)
   }
   content.emplace_back("payload", Printable(message.payload()));
   return absl::StrCat(LinesText(MessageRows(), message, zone), FieldsText(content),
-                      DeadLetterLines(message, zone), StatusTable(response.subscriptions(), zone));
+                      DeadLetterLines(message, zone), OriginAttempts(message, zone),
+                      StatusTable(response.subscriptions(), zone));
 }
 
 std::string EndedWord(v1::Message::State state) {
@@ -368,10 +432,11 @@ std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
       Row("message.attempts", {Line("attempts")}),
       Row("timeline.subscribers", {Line("subscribers")}),
       Row("", {As(LatenessText), Line("lateness")}),
+      Row("", {As(StoryLettersText), Line("dead letter")}),
   };
   return absl::StrCat(story.summary().empty() ? "" : Printable(story.summary()) + "\n\n",
                       EventLines(EventsOf(story), now, zone), "\n", LinesText(rows, story, zone),
-                      DeadLetterLines(story.message(), zone),
+                      DeadLetterLines(story.message(), zone), OriginAttempts(story.message(), zone),
                       StatusTable(story.subscriptions(), zone));
 }
 

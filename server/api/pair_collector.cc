@@ -123,39 +123,43 @@ void PairCollector::OnReply(uint16_t shard, protocol::Reply reply) {
 }
 
 void PairCollector::ReadBacklogs() {
-  const absl::Status posted =
-      context_->reader->Post([this, shown = table_->shown()] { ReadStore(shown); });
-  if (!posted.ok()) End();
+  shown_ = table_->shown();
+  next_shown_ = 0;
+  ReadNext();
 }
 
-void PairCollector::ReadStore(const std::vector<metrics::PairTable::Shown>& shown) {
+void PairCollector::ReadNext() {
+  // Other reads of the store come between two topics, and a server that stops waits for one.
+  const bool more = next_shown_ < shown_.size() && context_->state.load() == ServingState::kServing;
+  if (!more || !context_->reader->Post([this] { ReadTopic(); }).ok()) End();
+}
+
+void PairCollector::ReadTopic() {
   const uint64_t now_ms = context_->clock->Read().wall_ms;
-  std::vector<metrics::PairBacklog> backlogs;
-  std::vector<std::pair<std::string, uint64_t>> pending;
   // The pairs of a topic are neighbours.
-  for (size_t i = 0; i < shown.size();) {
-    const size_t first = i;
-    std::vector<storage::SubscriptionId> ids;
-    for (; i < shown.size() && shown[i].topic_id == shown[first].topic_id; ++i) {
-      ids.push_back(shown[i].id);
-    }
-    std::vector<query::Backlog> read;
-    query::PendingCount here;
-    absl::Status status =
-        query::ReadBacklogs(context_->store, shown[first].topic_id, ids, now_ms, {}, &read);
-    if (status.ok()) status = query::ReadPending(context_->store, shown[first].topic_id, &here);
-    if (!status.ok()) break;
-    for (const query::Backlog& one : read) {
-      const uint64_t age_ms =
-          one.oldest_ms == 0 || one.oldest_ms > now_ms ? 0 : now_ms - one.oldest_ms;
-      backlogs.push_back(
-          {.messages = one.messages, .oldest_age_s = static_cast<double>(age_ms) / 1e3});
-    }
-    pending.emplace_back(shown[first].topic, here.messages);
+  const auto& topic = shown_[next_shown_];
+  std::vector<metrics::PairTable::Shown> pairs;
+  std::vector<storage::SubscriptionId> ids;
+  for (; next_shown_ < shown_.size() && shown_[next_shown_].topic_id == topic.topic_id;
+       ++next_shown_) {
+    pairs.push_back(shown_[next_shown_]);
+    ids.push_back(pairs.back().id);
   }
-  table_->SetBacklogs(shown, backlogs);
-  table_->SetPending(pending);
-  End();
+  std::vector<query::Backlog> read;
+  query::PendingCount pending;
+  absl::Status status = query::ReadBacklogs(context_->store, topic.topic_id, ids, now_ms,
+                                            {.counted = 2'000, .searched = 2'000}, &read);
+  if (status.ok()) status = query::ReadPending(context_->store, topic.topic_id, &pending);
+  if (!status.ok()) return End();
+  std::vector<metrics::PairBacklog> backlogs;
+  for (const query::Backlog& one : read) {
+    const uint64_t age_ms = one.oldest_ms == 0 ? 0 : now_ms - std::min(now_ms, one.oldest_ms);
+    backlogs.push_back(
+        {.messages = one.messages, .oldest_age_s = static_cast<double>(age_ms) / 1e3});
+  }
+  table_->SetBacklogs(pairs, backlogs);
+  table_->SetPending({{pairs[0].topic, pending.messages}});
+  ReadNext();
 }
 
 void PairCollector::End() {

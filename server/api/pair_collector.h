@@ -17,7 +17,9 @@
 namespace duetime::api {
 
 // Asks the shards for the numbers of all topics and subscriptions, a slice at a time, and the
-// reader's thread for the backlogs of those that the table has chosen.
+// reader's thread for the backlogs of those that the table has chosen, a topic at a time. (A topic
+// all of whose subscriptions were deleted may show no backlog, because its number is not known
+// here.)
 //
 // Cost: only at a scrape. For each subscription one look-up in each shard; for each chosen pair the
 // reads of query::ReadBacklogs. Thread safety: one thread at a time calls Refresh, which is not a
@@ -41,8 +43,9 @@ class PairCollector final : public ReplySink {
   void ReadBacklogs();
   void End();
 
-  // ---- On the reader's thread
-  void ReadStore(const std::vector<metrics::PairTable::Shown>& shown);
+  // ---- On the reader's thread, but for the first call of ReadNext
+  void ReadNext();
+  void ReadTopic();
 
   ServingContext* const context_;
   ApiWorker* const worker_;
@@ -60,6 +63,9 @@ class PairCollector final : public ReplySink {
   std::shared_ptr<const protocol::ActivityList> asked_;
   size_t open_ = 0;
   bool failed_ = false;
+  // Of the reads.
+  std::vector<metrics::PairTable::Shown> shown_;
+  size_t next_shown_ = 0;
 };
 
 }  // namespace duetime::api

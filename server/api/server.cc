@@ -139,7 +139,8 @@ void Server::CollectPairs(metrics::PairOptions options) {
 }
 
 const metrics::PairTable* Server::FreshPairs() const {
-  constexpr std::chrono::milliseconds kTimeout{1'000};
+  // The same thread answers the probes.
+  constexpr std::chrono::milliseconds kTimeout{100};
   if (pair_collector_ != nullptr) pair_collector_->Refresh(kTimeout);
   return pairs_.get();
 }

@@ -119,7 +119,7 @@ class Server final : public runtime::EffectSink {
   // From now on FreshPairs collects the metrics of topics and subscriptions. REQUIRES: Listen
   // returned OK, and nobody calls FreshPairs yet.
   void CollectPairs(metrics::PairOptions options);
-  // The numbers of now, or, if the shards take long, the former ones. Waits for at most a second.
+  // The numbers of now, as far as they come within a tenth of a second, and else the former ones.
   // Null without CollectPairs.
   const metrics::PairTable* FreshPairs() const;
 

@@ -4,15 +4,23 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "server/base/check.h"
+#include "server/base/clock.h"
 #include "server/scheduler/pending_writes.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
 
 // Adds progress, backlog and claim records to the open batch.
+//
+// Until its commit, a progress record that tells of attempts or of a dead letter can be found here
+// (Uncommitted), because the store does not have it yet. Memory: what the open batch and the
+// batches in flight hold.
 //
 // All records but the claim are buffered. The loss of a backlog record is harmless: the journal
 // keeps the order, so a crash that loses the record also loses every low watermark that relies on
@@ -29,13 +37,26 @@ class DeliveryRecords {
                    const storage::Progress& progress) {
     // Only a message that waits for its next attempt is listed at the time of that attempt.
     DT_CHECK(!progress.listed || progress.state == storage::Progress::State::kFailed);
+    if (!progress.last_attempts.empty() || progress.dead_letter != storage::MessageId{}) {
+      Remember({key, subscription}, progress);
+    } else {
+      uncommitted_.erase({key, subscription});
+    }
     storage::Record record = RecordOf(storage::RecordType::kProgress, subscription, key);
     record.progress = progress;
     writes_->Add(std::move(record), storage::Durability::kBuffered);
   }
+  // The last progress record with attempts or a dead letter, if it is not committed; else nullptr.
+  // Valid until the next call.
+  const storage::Progress* Uncommitted(const storage::MessageKey& key,
+                                       storage::SubscriptionId subscription) const {
+    const auto found = uncommitted_.find({key, subscription});
+    return found == uncommitted_.end() ? nullptr : &found->second.progress;
+  }
   // `state`: that of the record.
   void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription,
                       storage::Progress::State state) {
+    uncommitted_.erase({key, subscription});
     storage::Record record = RecordOf(storage::RecordType::kUnprogress, subscription, key);
     record.progress.state = state;
     writes_->Add(std::move(record), storage::Durability::kBuffered);
@@ -61,6 +82,33 @@ class DeliveryRecords {
   }
 
  private:
+  using Place = std::pair<storage::MessageKey, storage::SubscriptionId>;
+  struct Remembered {
+    storage::Progress progress;
+    // Of the batch.
+    uint64_t sequence = 0;
+  };
+
+  void Remember(const Place& place, const storage::Progress& progress) {
+    const uint64_t sequence = writes_->open_sequence();
+    uncommitted_[place] = {progress, sequence};
+    if (batches_.empty() || batches_.back().first != sequence) {
+      batches_.emplace_back(sequence, std::vector<Place>());
+      writes_->Then([this](base::Now, bool) { ForgetBatch(); });
+    }
+    batches_.back().second.push_back(place);
+  }
+  void ForgetBatch() {
+    DT_CHECK(!batches_.empty());
+    for (const Place& place : batches_.front().second) {
+      const auto found = uncommitted_.find(place);
+      if (found != uncommitted_.end() && found->second.sequence == batches_.front().first) {
+        uncommitted_.erase(found);
+      }
+    }
+    batches_.pop_front();
+  }
+
   storage::Record RecordOf(storage::RecordType type, storage::SubscriptionId subscription,
                            const storage::MessageKey& key) const {
     DT_CHECK(subscription != storage::SubscriptionId{});
@@ -74,6 +122,9 @@ class DeliveryRecords {
 
   const uint16_t shard_;
   scheduler::PendingWrites* const writes_;
+  std::map<Place, Remembered> uncommitted_;
+  // The batches with such records, by sequence, in order.
+  std::deque<std::pair<uint64_t, std::vector<Place>>> batches_;
 };
 
 }  // namespace duetime::delivery

@@ -30,6 +30,7 @@ void Streams::Attach(const protocol::AttachCommand& command, Subscription* subsc
   stream->credit = command.credit;
   stream->budget = command.budget;
   stream->reports_begun = command.reports_begun;
+  stream->client_id = command.client_id;
   ++subscription->streams;
 }
 

@@ -19,15 +19,18 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr std::array<absl::string_view, 5> kIdNames = {
-    "message_id", "previous_message_id", "next_message_id", "ordering_key_holder", "lease_token"};
-// Lists of tokens: of SubscribeRequest, SubscribeResponse and SettleResponse.
-constexpr std::array<absl::string_view, 3> kTokenLists = {"settled", "extended", "begun"};
+constexpr std::array<absl::string_view, 6> kIdNames = {"message_id",      "previous_message_id",
+                                                       "next_message_id", "ordering_key_holder",
+                                                       "dead_letter_id",  "lease_token"};
+// Lists of tokens: of SubscribeRequest, SubscribeResponse and SettleResponse. And one of ids: of
+// Message.
+constexpr std::array<absl::string_view, 4> kIdLists = {"settled", "extended", "begun",
+                                                       "dead_letter_ids"};
 
 bool IsId(const FieldDescriptor& field) {
   if (field.type() != FieldDescriptor::TYPE_STRING) return false;
   if (field.is_repeated()) {
-    return std::find(kTokenLists.begin(), kTokenLists.end(), field.name()) != kTokenLists.end();
+    return std::find(kIdLists.begin(), kIdLists.end(), field.name()) != kIdLists.end();
   }
   return IsIdName(field.name()) ||
          (field.containing_type() == v1::Message::descriptor() && field.name() == "id");

@@ -16,8 +16,8 @@ using protocol::TopicActivity;
 
 constexpr const char* kOthers = "*";
 
-// The increase of a counter. Shards that begin again count from 0.
-uint64_t Increase(uint64_t before, uint64_t now) { return now >= before ? now - before : now; }
+// The increase of a counter. While a subscription is deleted, the shards forget it one by one.
+uint64_t Increase(uint64_t before, uint64_t now) { return now - std::min(now, before); }
 
 void AddIncrease(const SubscriptionActivity& before, const SubscriptionActivity& now,
                  SubscriptionActivity* sum) {
@@ -119,6 +119,7 @@ void PairTable::Update(const PairSamples& samples) {
     if (!series.present) series.backlog.reset();
   }
   last_ = std::move(last);
+  for (auto& [name, series] : topics_) series.pending.reset();
   decltype(last_topics_) last_topics;
   for (const TopicSample& topic : samples.topics) {
     const auto own = topics_.find(topic.name);
@@ -217,10 +218,12 @@ void PairTable::AddFamilies(Registry::Families* out) const {
       number(&SubscriptionActivity::dead_lettered));
   // The deliveries since the scrape before.
   add(kGauge, "duetime_subscription_lateness_p50_seconds",
-      "Half of the first deliveries since the scrape before were at most that late.",
+      "Half of the first deliveries since the scrape before were at most that late; 3,600 is an "
+      "hour or more.",
       [](const Series& series) { return QuantileOf(series.recent, 0.5); });
   add(kGauge, "duetime_subscription_lateness_p99_seconds",
-      "99 of 100 first deliveries since the scrape before were at most that late.",
+      "99 of 100 first deliveries since the scrape before were at most that late; 3,600 is an hour "
+      "or more.",
       [](const Series& series) { return QuantileOf(series.recent, 0.99); });
   MetricFamily accepted =
       MakeFamily(kCounter, "duetime_topic_accepted_total", "Messages accepted, by topic.");

@@ -58,9 +58,9 @@ struct PairSamples {
 // Chooses the pairs that have series of their own: those of the given topics, then the busiest. A
 // chosen pair keeps its series until the process ends. The counters of all others are added up
 // under `*`. Counters add differences, so that none of them ever goes back: not when a pair is
-// chosen, and not when a subscription is deleted or the shards begin again.
+// chosen, and not when a subscription is deleted.
 //
-// Memory: about 300 bytes for each subscription, and 1 KB for each chosen pair. Thread-safe.
+// Memory: about 600 bytes for each subscription, those of the last samples included. Thread-safe.
 class PairTable {
  public:
   explicit PairTable(PairOptions options) : options_(std::move(options)) {}

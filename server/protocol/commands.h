@@ -197,6 +197,8 @@ struct AttachCommand {
   std::shared_ptr<StreamCredit> credit;
   // The subscriber reports the messages that it begins (SettleCommand::begun).
   bool reports_begun = false;
+  // The subscriber's name for itself; empty if it gave none.
+  std::string client_id = {};
   // For a Pull: bounds the records of its deliveries. Null: only the credit does.
   std::shared_ptr<AnswerBudget> budget = nullptr;
 };
@@ -230,6 +232,8 @@ struct PullCommand {
   uint64_t wait_ms = 0;
   // Bounds the records of replies. Null: no limit.
   std::shared_ptr<AnswerBudget> budget = nullptr;
+  // As in AttachCommand.
+  std::string client_id = {};
 };
 
 // Ends the wait of a Pull.

@@ -142,6 +142,10 @@ struct SubscriptionStatus {
   WaitReason wait_reason{};
   // With kOrderingKey: the message that holds the key. Zero while the server reads the next one.
   storage::MessageId holder{};
+  // With kAcked: the dead letter that the subscription made of the message; zero if none.
+  storage::MessageId dead_letter{};
+  // Its last attempts that ended without a settlement, encoded (storage/attempts.h).
+  std::string last_attempts = {};
 };
 
 // NOT_FOUND MESSAGE_NOT_FOUND if there is no such message, RESOURCE_EXHAUSTED OVERLOADED without

@@ -39,7 +39,7 @@ class PendingWrites {
   // Adds a record to the open batch. One synced record makes the whole batch synced.
   void Add(storage::Record record, storage::Durability durability) {
     Need(durability);
-    open_bytes_ += record.value.size();
+    open_bytes_ += record.value.size() + record.progress.last_attempts.size();
     open_.records.push_back(std::move(record));
   }
 
@@ -98,7 +98,7 @@ class PendingWrites {
   }
 
   const storage::RecordBatch& open_records() const { return open_.records; }
-  // The bytes of their values.
+  // The bytes of their values, and of the attempts of progress.
   size_t open_bytes() const { return open_bytes_; }
   // The number of batches begun. It changes when positions in open_records() become invalid.
   uint64_t batches_begun() const { return batches_begun_; }

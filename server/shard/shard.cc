@@ -368,6 +368,7 @@ class Shard::Impl {
                                  .subscription = command.subscription,
                                  .lease_ms = command.lease_ms,
                                  .credit = command.credit,
+                                 .client_id = command.client_id,
                                  .budget = command.budget});
     pulls_.Add(now, command);
   }

@@ -199,7 +199,7 @@ absl::Status RepairCopy::TakeObject(absl::string_view key, absl::string_view val
     if (!subscription.has_value() || !start.has_value()) {
       return Undecodable(ColumnFamily::kObjects, key);
     }
-    starts_.Add(shard, *subscription, *start);
+    static_cast<void>(starts_.Add(shard, *subscription, *start));
   }
   if (topics_of_ != nullptr) {
     for (const TopicId topic : topics_of_(kind, shard, *name, value)) names_.Note(topic);

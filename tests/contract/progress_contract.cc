@@ -196,6 +196,29 @@ TEST_P(MessageStoreContract, OlderMessagesAreDoneForASubscriptionThatBegins) {
   EXPECT_THAT(minutes(kThird), IsEmpty());
 }
 
+TEST_P(MessageStoreContract, OlderMessagesAreDoneForSixteenSubscriptionsOfATopic) {
+  Record older = Message(0, Key(5, 1), 1);
+  older.topic = TopicId{7};
+  Append({older});
+  const auto first = static_cast<uint32_t>(kSecond);
+  for (uint32_t i = 0; i < 17; ++i) {
+    Record start;
+    start.type = RecordType::kObject;
+    start.kind = static_cast<uint8_t>(storage::ObjectKind::kSubscriptionStart);
+    start.name = absl::StrFormat("%08x", first + i);
+    start.value = storage::EncodeSubscriptionStart({.topic = TopicId{7}, .first = Key(0, 9).id});
+    Append({start});
+  }
+  for (int run = 0; run < 2; ++run) {
+    for (uint32_t i = 0; i < 17; ++i) {
+      EXPECT_EQ(Done(store_, SubscriptionId{first + i}).size(), i < 16 ? 1u : 0u) << i;
+    }
+    Reopen();
+  }
+  Append({Erased(older)});
+  EXPECT_THAT(Done(store_, kSecond), IsEmpty());
+}
+
 TEST_P(MessageStoreContract, ProgressAndMessageAreAtomic) {
   Append({Message(0, Key(1, 1), 10), Put(0, Key(1, 1), kSecond, kFailed)});
   Reopen();

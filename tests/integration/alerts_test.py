@@ -20,7 +20,8 @@ from alerts import Alerts, Server, free_port, rules
 
 BOUNDS = (("duetime_subscription_oldest_age_seconds > 300 ", "duetime_subscription_oldest_age_seconds > 0.1 "),
           ("duetime_subscription_oldest_age_seconds > 3600 ", "duetime_subscription_oldest_age_seconds > 0.1 "),
-          ("duetime_subscription_backlog > 10000", "duetime_subscription_backlog > 20"))
+          ("duetime_subscription_backlog > 10000", "duetime_subscription_backlog > 20"),
+          ("(duetime_due_backlog) > 10000", "(duetime_due_backlog) > 20"))
 MEMBERS = "needs a cell on brokers: the lane `cells` watches these numbers"
 # Rules whose trouble no test causes here, and why.
 NOT_CAUSED = {
@@ -162,6 +163,7 @@ CASES = {
     "DuetimeDiskLow": Case(disk_is_full),
     "DuetimeLate": Case(late),
     "DuetimeBacklogGrows": Case(backlog),
+    "DuetimeDueGrows": Case(backlog),
     "DuetimeUnread": Case(backlog),
     "DuetimeOldest": Case(backlog),
     "DuetimeFailing": Case(nack),

@@ -213,6 +213,49 @@ TEST_F(LifecycleCallsTest, ExplainTellsTheStory) {
   EXPECT_FALSE(response.summary().empty());
 }
 
+// Before and after a kill.
+TEST_F(LifecycleCallsTest, ExplainTellsFailures) {
+  const v1::Message accepted = MustSchedule("t", Millis(0));
+  for (const char* reason : {"HTTP 503", "HTTP 504"}) {
+    v1::PullRequest pull;
+    pull.set_topic("t");
+    pull.set_client_id("worker-1");
+    pull.mutable_wait()->set_seconds(10);
+    v1::PullResponse pulled;
+    MustCall(messages_, &v1::Messages::Stub::Pull, pull, &pulled);
+    ASSERT_EQ(pulled.deliveries_size(), 1);
+    v1::SettleRequest settle;
+    v1::Settlement* const nack = settle.add_settlements();
+    nack->set_lease_token(pulled.deliveries(0).lease_token());
+    nack->mutable_nack()->set_reason(reason);
+    nack->mutable_nack()->mutable_delay()->set_nanos(100'000'000);
+    v1::SettleResponse settled;
+    MustCall(messages_, &v1::Messages::Stub::Settle, settle, &settled);
+    ASSERT_EQ(settled.settled_size(), 1);
+  }
+  v1::ExplainRequest request;
+  request.set_message_id(accepted.id());
+  const auto told = [&] {
+    v1::ExplainResponse response;
+    MustCall(messages_, &v1::Messages::Stub::Explain, request, &response);
+    EXPECT_THAT(response.summary(), testing::HasSubstr("attempt 2 was nacked: \"HTTP 504\"."));
+    return response.subscriptions(0);
+  };
+  const v1::SubscriptionStatus before = told();
+  ASSERT_EQ(before.last_attempts_size(), 2);
+  const v1::Attempt& first = before.last_attempts(0);
+  EXPECT_EQ(first.number(), 1);
+  EXPECT_EQ(first.end(), v1::Attempt::END_NACKED);
+  EXPECT_EQ(first.client_id(), "worker-1");
+  EXPECT_EQ(first.reason(), "HTTP 503");
+  EXPECT_EQ(first.delay().nanos(), 100'000'000);
+  EXPECT_GE(ToTime(first.end_time()), ToTime(accepted.deliver_time()));
+  Restart();
+  const v1::SubscriptionStatus after = told();
+  ASSERT_EQ(after.last_attempts_size(), 2);
+  EXPECT_EQ(after.last_attempts(0).SerializeAsString(), first.SerializeAsString());
+}
+
 TEST_F(LifecycleCallsTest, AStreamThatBreaksIsRepeatedSafelyByKeys) {
   constexpr int kFrames = 20;
   const auto frame = [](int number) {

@@ -123,6 +123,6 @@ FAULTS = [
     ("the checksum is not looked at", RECORD, "!= ChecksumOf(content)) {", "!= ChecksumOf(content) && content.empty()) {", CODEC),
     ("bytes after a group pass", RECORD, "if (!in.ok() || !in.empty())", "if (!in.ok())", CODEC),
     ("a flag may be any number", RECORD, "ok_ = ok_ && number <= 1;", "", CODEC),
-    ("an unknown state of progress passes", RECORD, "|| !IsKnown(record.progress.state)", "", CODEC),
+    ("an unknown state of progress passes", RECORD, "|| !IsSound(record.progress)", "", CODEC),
     ("an erase forgets the size", RECORD, "io(record.bytes); return true;", "return true;", CODEC),
 ]

@@ -12,6 +12,7 @@
 
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
+#include "storage/attempts.h"
 #include "storage/message_record.h"
 #include "tests/support/test_store.h"
 
@@ -62,6 +63,49 @@ inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
       {storage::DeadLetterReason::kRetention, "RETENTION"}};
   return absl::StrCat(", dead letter of '", origin.subscription_name, "' after ", origin.attempts,
                       " attempts, ", kReasons.at(origin.reason), " ", origin.reason_text);
+}
+
+// One line for each attempt of `bytes` (storage/attempts.h).
+inline std::string TextOfAttempts(absl::string_view bytes) {
+  static const std::map<storage::AttemptEnd, std::string> kEnds = {
+      {storage::AttemptEnd::kNacked, "nacked"},
+      {storage::AttemptEnd::kLeaseLost, "lease ended"},
+      {storage::AttemptEnd::kStreamEnded, "stream ended"},
+      {storage::AttemptEnd::kReleased, "released"},
+      {storage::AttemptEnd::kTakenBack, "taken back"},
+      {storage::AttemptEnd::kNotBegun, "not begun"},
+      {storage::AttemptEnd::kBegunStreamEnded, "stream ended, begun"}};
+  std::string text;
+  const auto attempts = storage::DecodeAttempts(bytes);
+  EXPECT_TRUE(attempts.has_value());
+  if (!attempts.has_value()) return text;
+  for (const storage::Attempt& one : *attempts) {
+    absl::StrAppend(&text, "    attempt ", one.number, " by ", one.client_id, ": ",
+                    kEnds.at(one.end), one.reason.empty() ? "" : " (", one.reason,
+                    one.reason.empty() ? "" : ")", " at ", one.end_ms - 1'000'000, ", held ",
+                    one.held_ms, " ms, then ", one.delay_ms, " ms\n");
+  }
+  return text;
+}
+
+inline std::string TextOf(const protocol::SubscriptionStatus& status, bool explains) {
+  const bool letter = explains && status.dead_letter != storage::MessageId{};
+  std::string text = absl::StrCat(kStates.at(status.state), ", attempts ", status.attempts,
+                                  letter ? ", made a dead letter" : "");
+  if (!explains) return text;
+  absl::StrAppend(&text, "\n", TextOfAttempts(status.last_attempts));
+  text.pop_back();
+  return text;
+}
+
+// What a reply tells of dead letters.
+inline std::string TextOfDeadLetters(const protocol::GetReply& reply) {
+  if (reply.tombstone.has_value()) {
+    return absl::StrCat("    dead letters: ", reply.tombstone->dead_letters.size(), "\n");
+  }
+  storage::MessageRecord record;
+  if (!storage::DecodeMessageRecord(reply.record, &record).ok()) return "";
+  return record.dead_letter.has_value() ? TextOfAttempts(record.dead_letter->last_attempts) : "";
 }
 
 inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {

@@ -54,7 +54,8 @@ class Scenario {
       Handle(protocol::CancelCommand{.tag = CallTag{++calls_},
                                      .target = TargetOf(command),
                                      .stop_redelivery = command.Has("stop")});
-    } else if (verb == "get") {
+    } else if (verb == "get" || verb == "explain") {
+      explains_ = verb == "explain";
       Handle(protocol::GetCommand{.tag = CallTag{++calls_}, .target = TargetOf(command)});
     } else if (verb == "reschedule") {
       Reschedule(command);
@@ -352,7 +353,8 @@ class Scenario {
                                    .topic = Topic(command),
                                    .subscription = subscription,
                                    .lease_ms = command.Count("lease", 30'000),
-                                   .credit = credit});
+                                   .credit = credit,
+                                   .client_id = command.Name(0)});
   }
 
   void Settle(const CommandLine& command) {
@@ -367,7 +369,7 @@ class Scenario {
     for (const std::string& name : command.names) tokens.push_back(tokens_[name]);
     protocol::Settlement how{.action = actions.at(command.verb)};
     if (command.values.contains("ms")) how.ms = command.Count("ms", 0);
-    if (how.action == SettleAction::kDeadLetter) how.reason = "broken";
+    how.reason = command.Text("why", how.action == SettleAction::kDeadLetter ? "broken" : "");
     Handle(test::Settles(protocol::StreamId{}, tokens, how));
   }
 
@@ -488,11 +490,10 @@ class Scenario {
       }
       Line("get: ", reply.status.ok() ? kStates.at(reply.state) : "NOT_FOUND", ", attempts ",
            reply.attempts);
-      for (const protocol::SubscriptionStatus& one : reply.subscriptions) {
-        if (reply.subscriptions.size() < 2) break;
-        Line("  ", NameOf(one.subscription), ": ", kStates.at(one.state), ", attempts ",
-             one.attempts);
-      }
+      if (reply.subscriptions.size() < 2 && !explains_) continue;
+      for (const protocol::SubscriptionStatus& one : reply.subscriptions)
+        Line("  ", NameOf(one.subscription), ": ", TextOf(one, explains_));
+      if (explains_) absl::StrAppend(&out_, TextOfDeadLetters(reply));
     }
     for (const auto& reply : test::RepliesOf<protocol::SubscriptionReply>(effects)) {
       Line("subscription: ", reply.status.ok() ? "done" : reply.status.message());
@@ -540,6 +541,7 @@ class Scenario {
   std::shared_ptr<protocol::TopicQuota> quota_ = std::make_shared<protocol::TopicQuota>();
   std::vector<shard::PendingBatch> batches_;
   bool holding_ = false;
+  bool explains_ = false;
   base::Now now_{.wall_ms = 1'000'000, .mono_ms = 0};
   uint64_t calls_ = 0;
   // The request behind a call. asked_ms is 0 if the message has a spread.

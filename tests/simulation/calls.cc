@@ -291,6 +291,7 @@ void Calls::Apply(uint16_t shard, const protocol::Effects& effects) {
       }
       contract().OnDelivery(now_, shard, stream->topic, stream->subscription, stream->lease_ms,
                             delivery);
+      contract().OnHolder(delivery.token, ClientOf(frame.stream));
       if (stream->reports_begun) contract().OnReported(delivery.token);
     }
   }

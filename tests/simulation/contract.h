@@ -75,6 +75,8 @@ class Contract {
   virtual void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
                           storage::SubscriptionId subscription, uint64_t lease_ms,
                           const protocol::Delivery& delivery) = 0;
+  // The subscriber that has this delivery.
+  virtual void OnHolder(protocol::LeaseToken, const std::string& /*client_id*/) {}
   // The stream of this delivery reports what it begins.
   virtual void OnReported(protocol::LeaseToken) {}
   virtual void OnSettleSent(base::Now now, const protocol::SettleCommand& command) = 0;

@@ -40,10 +40,11 @@ SequentialCalls::SequentialCalls(const Setup& setup)
                                            {TopicId{3}, clock_goes_back_ ? 1000 : 0}};
       }()),
       contract_(retention_ms_, limits_.request_retention_ms) {
-  Start(/*clean=*/false);
+  Start(Host::End::kCrash);
 }
 
-void SequentialCalls::Start(bool clean) {
+void SequentialCalls::Start(Host::End how) {
+  const bool clean = how == Host::End::kStop;
   Open();
   Recovered recovered;
   recovered.epoch = store_->epoch();
@@ -81,7 +82,7 @@ void SequentialCalls::Start(bool clean) {
   if (recovered.claim_ms > latest_wall_ms_ + limits_.scheduler.claim_ahead_ms) {
     Violate("the claim is further ahead than it may be");
   }
-  contract_.OnRestart(recovered, clean);
+  contract_.OnRestart(recovered, how);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);
   checked_appends_ = UINT64_MAX;  // forces a new reading of the store
   const TopicId last{kTopics};
@@ -104,10 +105,11 @@ void SequentialCalls::Crash() {
   contract_.OnLost(lost);
   Close(power ? Host::End::kPowerCut : Host::End::kCrash, kept, clock_goes_back_);
   Note("crash, ", lost.size(), " ends lost");
-  Start(/*clean=*/false);
+  Start(power ? Host::End::kPowerCut : Host::End::kCrash);
 }
 
 void SequentialCalls::Stop() {
+  contract_.OnStop(now_);
   shards_[0]->Close();
   Rest();
   if (!shards_[0]->closed()) Violate("the shard does not write its last records");
@@ -115,7 +117,7 @@ void SequentialCalls::Stop() {
   Count("clean stops");
   Note("clean stop");
   Close(Host::End::kStop, 0, clock_goes_back_);
-  Start(/*clean=*/true);
+  Start(Host::End::kStop);
 }
 
 void SequentialCalls::Event() {

@@ -26,7 +26,7 @@ class SequentialCalls final : public Calls {
  private:
   static constexpr uint32_t kTopics = 3;
 
-  void Start(bool clean);
+  void Start(Host::End how);
   void Crash();
   // A clean stop and a new start.
   void Stop();

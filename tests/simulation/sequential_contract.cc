@@ -355,6 +355,7 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
     storage::MessageRecord record;
     if (!Decode(name + ": ", actual.record, &record)) return;
     CompareRecord(*message, record, /*with_payload=*/true);
+    if (message->deliver_ms <= now.wall_ms) CompareAttempts(name, *message, actual);
     const uint64_t lease_end_ms =
         message->Leased(now) ? now.wall_ms + (message->lease_end_mono_ms - now.mono_ms) : 0;
     return Same(name + ": lease_end_ms", lease_end_ms, actual.timeline.lease_end_ms);
@@ -414,6 +415,7 @@ void SequentialContract::OnDelivery(base::Now now, uint16_t, storage::TopicId to
   if (it == messages_.end()) return Violate(name + "nobody scheduled it");
   Message& message = it->second;
   if (!message.pending()) return Violate(name + "it has ended");
+  NewAttempt(now, actual.attempt, &message);
   if (Expires(now, message)) Violate(name + "later than its time to live");
   Same(name + "topic", message.ask.topic, topic);
   Same(name + "attempt", message.last + 1, actual.attempt);
@@ -445,9 +447,11 @@ void SequentialContract::OnSettleSent(base::Now now, const protocol::SettleComma
         End(*message, EndState::kAcked, now.wall_ms);
         break;
       case SettleAction::kNack:
+        EndAttempt(now, storage::AttemptEnd::kNacked, one.ms.value_or(0), one.reason, message);
         OnFailed(now, one.token, one.ms);
         break;
       case SettleAction::kRelease:
+        EndAttempt(now, storage::AttemptEnd::kReleased, one.ms.value_or(0), "", message);
         OnFailed(now, one.token, one.ms.value_or(0));
         break;
       case SettleAction::kExtend:
@@ -509,6 +513,7 @@ void SequentialContract::OnStored(const Stored& stored) {
 
 void SequentialContract::OnRest(base::Now now, const std::vector<MessageId>& erased) {
   if (!settling_.empty()) Violate("settle: a lease without an answer");
+  for (auto& [id, message] : messages_) EndIfLate(now, &message);
   for (const MessageId& id : erased) {
     const auto it = messages_.find(id);
     if (it == messages_.end()) return Violate("erased what nobody scheduled");
@@ -536,7 +541,8 @@ void SequentialContract::OnLost(const std::vector<MessageId>& ids) {
   }
 }
 
-void SequentialContract::OnRestart(const Recovered& recovered, bool clean) {
+void SequentialContract::OnRestart(const Recovered& recovered, Host::End how) {
+  const bool clean = how == Host::End::kStop;
   // The attempts before a clean stop, and whether the message was untouched.
   std::map<MessageId, std::pair<uint32_t, bool>> known;
   for (const auto& [id, message] : messages_) {
@@ -558,6 +564,7 @@ void SequentialContract::OnRestart(const Recovered& recovered, bool clean) {
     // The store keeps the failed attempts and the retry time. The model does not follow this wait,
     // which begins when the shard reads the message again.
     const auto noted = recovered.progress.find(key);
+    RecoverAttempts(noted == recovered.progress.end() ? nullptr : &noted->second, how, &message);
     if (noted != recovered.progress.end()) {
       message.last = noted->second.attempts;
       if (noted->second.retry_ms > 0) message.retry_mono_ms = UINT64_MAX;

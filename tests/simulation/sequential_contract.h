@@ -19,6 +19,7 @@
 #include "server/base/clock.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
+#include "storage/attempts.h"
 #include "storage/locator.h"
 #include "storage/message_store.h"
 #include "tests/simulation/contract.h"
@@ -66,6 +67,11 @@ class SequentialContract final : public Contract {
     uint64_t end_ms = 0;
     uint64_t expire_ms = 0;
     bool stopped = false;
+    // The attempt that goes on, and those that ended without a settlement. Get tells the last of
+    // them.
+    storage::Attempt current;
+    uint64_t begin_ms = 0;
+    std::vector<storage::Attempt> ended;
 
     bool pending() const { return !end.has_value(); }
   };
@@ -92,10 +98,12 @@ class SequentialContract final : public Contract {
                   storage::SubscriptionId subscription, uint64_t lease_ms,
                   const protocol::Delivery& actual) override;
   // A command may settle a lease only once.
+  void OnHolder(protocol::LeaseToken token, const std::string& client_id) override;
   void OnSettleSent(base::Now now, const protocol::SettleCommand& command) override;
   void OnSettled(base::Now now, const protocol::SettleReply& actual) override;
   void OnFailed(base::Now now, protocol::LeaseToken token,
                 std::optional<uint64_t> delay_ms) override;
+  void OnDetached(base::Now now, protocol::LeaseToken token) override;
 
   // ---- The store, when the shard is idle
   //
@@ -110,8 +118,10 @@ class SequentialContract final : public Contract {
   //
   // A power cut undid the ends of these messages, which were not on stable storage.
   void OnLost(const std::vector<storage::MessageId>& ids);
+  // The server begins a clean stop.
+  void OnStop(base::Now now);
   // After a clean stop the answers are as certain as before.
-  void OnRestart(const Recovered& recovered, bool clean);
+  void OnRestart(const Recovered& recovered, Host::End how);
 
   // Checks that nothing is pending.
   void CheckDrained() override;
@@ -155,6 +165,19 @@ class SequentialContract final : public Contract {
   // The pending message with this current lease. Null if there is none.
   Message* FindLease(protocol::LeaseToken token);
   void End(Message& message, storage::EndState how, uint64_t end_ms);
+  // Begins an attempt, after the one before it.
+  static void NewAttempt(base::Now now, uint32_t number, Message* message);
+  // The current attempt ended without a settlement.
+  static void EndAttempt(base::Now now, storage::AttemptEnd how, uint64_t delay_ms,
+                         const std::string& reason, Message* message);
+  // The same, if its lease has ended by time.
+  static void EndIfLate(base::Now now, Message* message);
+  static bool TellsAll(const std::vector<storage::Attempt>& told, const Message& message);
+  // Compares what a Get tells of a due message's attempts.
+  void CompareAttempts(const std::string& name, const Message& message,
+                       const protocol::GetReply& actual);
+  // A restart knows the attempts that happened. After a power cut it may not know the last ones.
+  void RecoverAttempts(const storage::Progress* row, Host::End how, Message* message);
 
   // Compares the fields that the answers to a cancel and a reschedule share. Returns the message if
   // it is pending.

@@ -296,7 +296,8 @@ protocol::AttachCommand World::NewStream(storage::SubscriptionId subscription, T
           .subscription = subscription,
           .lease_ms = lease_ms,
           .credit = std::move(credit),
-          .reports_begun = reports_begun};
+          .reports_begun = reports_begun,
+          .client_id = ClientOf(id)};
 }
 
 World::Stream* World::Receive(const protocol::DeliveryFrame& frame) {

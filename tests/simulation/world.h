@@ -203,6 +203,10 @@ class World {
   protocol::AttachCommand NewStream(storage::SubscriptionId subscription, storage::TopicId topic,
                                     int64_t messages_max, uint64_t lease_ms,
                                     bool reports_begun = false);
+  // The name of the subscriber of this stream.
+  static std::string ClientOf(protocol::StreamId stream) {
+    return absl::StrCat("client ", static_cast<uint64_t>(stream));
+  }
   // Gives a frame to its stream and checks the stream. Null: the stream is gone.
   Stream* Receive(const protocol::DeliveryFrame& frame);
   // The commands, at most one per shard, with which a subscriber settles its deliveries. With

@@ -342,7 +342,7 @@ Commands MessageCommands() {
                                                                          : v1::MESSAGE_VIEW_BASIC);
        })},
       {"explain",
-       "Show the history of one message, and why it is late",
+       "Show the history of one message: why it is late, or came back",
        "",
        {"0g1yay0000000000g9r8cwx3v4", "--topic orders --key order-17"},
        TargetRows(),

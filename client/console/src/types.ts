@@ -24,6 +24,7 @@ export interface DeadLetter {
   last_dispatch_time?: Time;
   deliver_time?: Time;
   accept_time?: Time;
+  last_attempts: Attempt[];
 }
 
 export interface Message {
@@ -50,6 +51,18 @@ export interface Message {
   occurrence: Int64;
   expire_time?: Time;
   dead_letter?: DeadLetter;
+  dead_letter_ids: string[];
+}
+
+// An attempt that ended without a settlement.
+export interface Attempt {
+  number: number;
+  end: string;
+  end_time?: Time;
+  held?: Duration;
+  delay?: Duration;
+  client_id: string;
+  reason: string;
 }
 
 export interface SubscriptionStatus {
@@ -59,6 +72,8 @@ export interface SubscriptionStatus {
   lease_end_time?: Time;
   retry_time?: Time;
   wait_reason: string;
+  last_attempts: Attempt[];
+  dead_letter_id: string;
 }
 
 export interface Timeline {

@@ -1056,6 +1056,12 @@ type SubscriptionStatus struct {
 	// With WAIT_REASON_ORDERING_KEY: the id of the message that holds the ordering key. Empty for the moment in which the
 	// server reads the next message of the key.
 	OrderingKeyHolder string `protobuf:"bytes,7,opt,name=ordering_key_holder,json=orderingKeyHolder,proto3" json:"ordering_key_holder,omitempty"`
+	// The last attempts that ended without a settlement, the oldest first: at most 5, and fewer if their texts are long. The
+	// server keeps them on disk, until this subscription settles the message. After the message became a dead letter, they
+	// are in DeadLetter.last_attempts.
+	LastAttempts []*Attempt `protobuf:"bytes,8,rep,name=last_attempts,json=lastAttempts,proto3" json:"last_attempts,omitempty"`
+	// With ACKED: the dead letter that this subscription made of the message; empty if none.
+	DeadLetterId string `protobuf:"bytes,9,opt,name=dead_letter_id,json=deadLetterId,proto3" json:"dead_letter_id,omitempty"`
 }
 
 func (x *SubscriptionStatus) Reset() {
@@ -1135,6 +1141,20 @@ func (x *SubscriptionStatus) GetWaitReason() SubscriptionStatus_WaitReason {
 func (x *SubscriptionStatus) GetOrderingKeyHolder() string {
 	if x != nil {
 		return x.OrderingKeyHolder
+	}
+	return ""
+}
+
+func (x *SubscriptionStatus) GetLastAttempts() []*Attempt {
+	if x != nil {
+		return x.LastAttempts
+	}
+	return nil
+}
+
+func (x *SubscriptionStatus) GetDeadLetterId() string {
+	if x != nil {
+		return x.DeadLetterId
 	}
 	return ""
 }
@@ -1856,7 +1876,7 @@ var file_duetime_v1_lifecycle_proto_rawDesc = []byte{
 	0x20, 0x03, 0x28, 0x0b, 0x32, 0x1e, 0x2e, 0x64, 0x75, 0x65, 0x74, 0x69, 0x6d, 0x65, 0x2e, 0x76,
 	0x31, 0x2e, 0x53, 0x75, 0x62, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x53, 0x74,
 	0x61, 0x74, 0x75, 0x73, 0x52, 0x0d, 0x73, 0x75, 0x62, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69,
-	0x6f, 0x6e, 0x73, 0x22, 0xbe, 0x05, 0x0a, 0x12, 0x53, 0x75, 0x62, 0x73, 0x63, 0x72, 0x69, 0x70,
+	0x6f, 0x6e, 0x73, 0x22, 0x9e, 0x06, 0x0a, 0x12, 0x53, 0x75, 0x62, 0x73, 0x63, 0x72, 0x69, 0x70,
 	0x74, 0x69, 0x6f, 0x6e, 0x53, 0x74, 0x61, 0x74, 0x75, 0x73, 0x12, 0x22, 0x0a, 0x0c, 0x73, 0x75,
 	0x62, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x18, 0x01, 0x20, 0x01, 0x28, 0x09,
 	0x52, 0x0c, 0x73, 0x75, 0x62, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x12, 0x2f,
@@ -1880,7 +1900,13 @@ var file_duetime_v1_lifecycle_proto_rawDesc = []byte{
 	0x61, 0x73, 0x6f, 0x6e, 0x12, 0x2e, 0x0a, 0x13, 0x6f, 0x72, 0x64, 0x65, 0x72, 0x69, 0x6e, 0x67,
 	0x5f, 0x6b, 0x65, 0x79, 0x5f, 0x68, 0x6f, 0x6c, 0x64, 0x65, 0x72, 0x18, 0x07, 0x20, 0x01, 0x28,
 	0x09, 0x52, 0x11, 0x6f, 0x72, 0x64, 0x65, 0x72, 0x69, 0x6e, 0x67, 0x4b, 0x65, 0x79, 0x48, 0x6f,
-	0x6c, 0x64, 0x65, 0x72, 0x22, 0xbd, 0x02, 0x0a, 0x0a, 0x57, 0x61, 0x69, 0x74, 0x52, 0x65, 0x61,
+	0x6c, 0x64, 0x65, 0x72, 0x12, 0x38, 0x0a, 0x0d, 0x6c, 0x61, 0x73, 0x74, 0x5f, 0x61, 0x74, 0x74,
+	0x65, 0x6d, 0x70, 0x74, 0x73, 0x18, 0x08, 0x20, 0x03, 0x28, 0x0b, 0x32, 0x13, 0x2e, 0x64, 0x75,
+	0x65, 0x74, 0x69, 0x6d, 0x65, 0x2e, 0x76, 0x31, 0x2e, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74,
+	0x52, 0x0c, 0x6c, 0x61, 0x73, 0x74, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73, 0x12, 0x24,
+	0x0a, 0x0e, 0x64, 0x65, 0x61, 0x64, 0x5f, 0x6c, 0x65, 0x74, 0x74, 0x65, 0x72, 0x5f, 0x69, 0x64,
+	0x18, 0x09, 0x20, 0x01, 0x28, 0x09, 0x52, 0x0c, 0x64, 0x65, 0x61, 0x64, 0x4c, 0x65, 0x74, 0x74,
+	0x65, 0x72, 0x49, 0x64, 0x22, 0xbd, 0x02, 0x0a, 0x0a, 0x57, 0x61, 0x69, 0x74, 0x52, 0x65, 0x61,
 	0x73, 0x6f, 0x6e, 0x12, 0x1b, 0x0a, 0x17, 0x57, 0x41, 0x49, 0x54, 0x5f, 0x52, 0x45, 0x41, 0x53,
 	0x4f, 0x4e, 0x5f, 0x55, 0x4e, 0x53, 0x50, 0x45, 0x43, 0x49, 0x46, 0x49, 0x45, 0x44, 0x10, 0x00,
 	0x12, 0x1c, 0x0a, 0x18, 0x57, 0x41, 0x49, 0x54, 0x5f, 0x52, 0x45, 0x41, 0x53, 0x4f, 0x4e, 0x5f,
@@ -2058,6 +2084,7 @@ var file_duetime_v1_lifecycle_proto_goTypes = []interface{}{
 	(*CivilTime)(nil),                  // 25: duetime.v1.CivilTime
 	(*Message)(nil),                    // 26: duetime.v1.Message
 	(MessageView)(0),                   // 27: duetime.v1.MessageView
+	(*Attempt)(nil),                    // 28: duetime.v1.Attempt
 }
 var file_duetime_v1_lifecycle_proto_depIdxs = []int32{
 	20, // 0: duetime.v1.CancelRequest.key:type_name -> duetime.v1.TopicKey
@@ -2085,32 +2112,33 @@ var file_duetime_v1_lifecycle_proto_depIdxs = []int32{
 	22, // 22: duetime.v1.SubscriptionStatus.lease_end_time:type_name -> google.protobuf.Timestamp
 	22, // 23: duetime.v1.SubscriptionStatus.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 24: duetime.v1.SubscriptionStatus.wait_reason:type_name -> duetime.v1.SubscriptionStatus.WaitReason
-	19, // 25: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
-	22, // 26: duetime.v1.ListRequest.start_time:type_name -> google.protobuf.Timestamp
-	22, // 27: duetime.v1.ListRequest.end_time:type_name -> google.protobuf.Timestamp
-	21, // 28: duetime.v1.ListRequest.states:type_name -> duetime.v1.Message.State
-	27, // 29: duetime.v1.ListRequest.view:type_name -> duetime.v1.MessageView
-	26, // 30: duetime.v1.ListResponse.messages:type_name -> duetime.v1.Message
-	20, // 31: duetime.v1.ExplainRequest.key:type_name -> duetime.v1.TopicKey
-	22, // 32: duetime.v1.Timeline.accept_time:type_name -> google.protobuf.Timestamp
-	22, // 33: duetime.v1.Timeline.update_time:type_name -> google.protobuf.Timestamp
-	22, // 34: duetime.v1.Timeline.due_time:type_name -> google.protobuf.Timestamp
-	22, // 35: duetime.v1.Timeline.fire_time:type_name -> google.protobuf.Timestamp
-	22, // 36: duetime.v1.Timeline.first_dispatch_time:type_name -> google.protobuf.Timestamp
-	22, // 37: duetime.v1.Timeline.lease_end_time:type_name -> google.protobuf.Timestamp
-	22, // 38: duetime.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
-	24, // 39: duetime.v1.Lateness.server:type_name -> google.protobuf.Duration
-	24, // 40: duetime.v1.Lateness.waiting:type_name -> google.protobuf.Duration
-	24, // 41: duetime.v1.Lateness.total:type_name -> google.protobuf.Duration
-	26, // 42: duetime.v1.ExplainResponse.message:type_name -> duetime.v1.Message
-	16, // 43: duetime.v1.ExplainResponse.timeline:type_name -> duetime.v1.Timeline
-	17, // 44: duetime.v1.ExplainResponse.lateness:type_name -> duetime.v1.Lateness
-	12, // 45: duetime.v1.ExplainResponse.subscriptions:type_name -> duetime.v1.SubscriptionStatus
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	28, // 25: duetime.v1.SubscriptionStatus.last_attempts:type_name -> duetime.v1.Attempt
+	19, // 26: duetime.v1.ListRequest.labels:type_name -> duetime.v1.ListRequest.LabelsEntry
+	22, // 27: duetime.v1.ListRequest.start_time:type_name -> google.protobuf.Timestamp
+	22, // 28: duetime.v1.ListRequest.end_time:type_name -> google.protobuf.Timestamp
+	21, // 29: duetime.v1.ListRequest.states:type_name -> duetime.v1.Message.State
+	27, // 30: duetime.v1.ListRequest.view:type_name -> duetime.v1.MessageView
+	26, // 31: duetime.v1.ListResponse.messages:type_name -> duetime.v1.Message
+	20, // 32: duetime.v1.ExplainRequest.key:type_name -> duetime.v1.TopicKey
+	22, // 33: duetime.v1.Timeline.accept_time:type_name -> google.protobuf.Timestamp
+	22, // 34: duetime.v1.Timeline.update_time:type_name -> google.protobuf.Timestamp
+	22, // 35: duetime.v1.Timeline.due_time:type_name -> google.protobuf.Timestamp
+	22, // 36: duetime.v1.Timeline.fire_time:type_name -> google.protobuf.Timestamp
+	22, // 37: duetime.v1.Timeline.first_dispatch_time:type_name -> google.protobuf.Timestamp
+	22, // 38: duetime.v1.Timeline.lease_end_time:type_name -> google.protobuf.Timestamp
+	22, // 39: duetime.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
+	24, // 40: duetime.v1.Lateness.server:type_name -> google.protobuf.Duration
+	24, // 41: duetime.v1.Lateness.waiting:type_name -> google.protobuf.Duration
+	24, // 42: duetime.v1.Lateness.total:type_name -> google.protobuf.Duration
+	26, // 43: duetime.v1.ExplainResponse.message:type_name -> duetime.v1.Message
+	16, // 44: duetime.v1.ExplainResponse.timeline:type_name -> duetime.v1.Timeline
+	17, // 45: duetime.v1.ExplainResponse.lateness:type_name -> duetime.v1.Lateness
+	12, // 46: duetime.v1.ExplainResponse.subscriptions:type_name -> duetime.v1.SubscriptionStatus
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_duetime_v1_lifecycle_proto_init() }

@@ -221,7 +221,7 @@ type MessagesClient interface {
 	//	                   INVALID_PAGE_TOKEN (not from this server's List, or the filter has changed)
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Returns the history of one message, and the causes of its lateness.
+	// Returns the history of one message: the causes of its lateness, and how its last attempts ended.
 	//
 	//	NOT_FOUND          MESSAGE_NOT_FOUND
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
@@ -694,7 +694,7 @@ type MessagesServer interface {
 	//	                   INVALID_PAGE_TOKEN (not from this server's List, or the filter has changed)
 	//	NOT_FOUND          TOPIC_NOT_FOUND
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Returns the history of one message, and the causes of its lateness.
+	// Returns the history of one message: the causes of its lateness, and how its last attempts ended.
 	//
 	//	NOT_FOUND          MESSAGE_NOT_FOUND
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)

@@ -182,7 +182,7 @@ type SubscribeStart struct {
 
 	// Required. The topic to read.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// A name for this subscriber in logs: at most 255 bytes of UTF-8.
+	// A name for this subscriber in logs, in ListStreams, and in the attempts that Explain tells: at most 255 bytes of UTF-8.
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// Credit in messages: 1 to 100,000 (default limit). 0 means 1,000.
 	MaxOutstandingMessages int32 `protobuf:"varint,3,opt,name=max_outstanding_messages,json=maxOutstandingMessages,proto3" json:"max_outstanding_messages,omitempty"`
@@ -434,7 +434,8 @@ type Nack struct {
 	// The delay before the next attempt: 0 to 12 h. Absent: by the subscription's retry policy (default: 1 s, then longer). In
 	// both cases the attempt counts as failed, and a message without attempts left becomes a dead letter.
 	Delay *durationpb.Duration `protobuf:"bytes,1,opt,name=delay,proto3" json:"delay,omitempty"`
-	// The reason: at most 255 bytes. The server keeps it with the dead letter, if this nack makes one.
+	// The reason: at most 255 bytes. The server keeps it with the dead letter, if this nack makes one, and with the last
+	// attempts that Explain tells, shortened (Attempt.reason).
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 }
 

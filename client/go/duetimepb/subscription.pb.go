@@ -610,12 +610,13 @@ type SubscriptionBacklog struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Their number. Messages of the current minute are counted one by one, in each shard at most 20,000 of all topics;
-	// those beyond count from the next minute on. After damage of counters on disk the number may be too high, until the
+	// Their number. In the minute that has not ended, at most 20,000 messages of all topics are looked at in each shard, and
+	// those beyond count from the next minute on. Of the subscriptions of a topic that began with START_NEW, all but 16 also
+	// count messages that are older than they are. After damage of counters on disk the number may be too high, until the
 	// messages of that time have ended.
 	Messages int64 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
-	// The due time of the oldest one. Absent if there is none. If more than 200 messages of its minute have been settled
-	// by this subscription and not by all, the start of the minute.
+	// The due time of the oldest one. Absent if there is none. The start of its minute, if that minute has more than 20,000
+	// messages, or more than 200 that this subscription has settled and others have not.
 	OldestDueTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=oldest_due_time,json=oldestDueTime,proto3" json:"oldest_due_time,omitempty"`
 }
 

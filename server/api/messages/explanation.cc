@@ -80,16 +80,55 @@ std::string Reason(const v1::SubscriptionStatus& status, const v1::Message& mess
   }
 }
 
-// What a due message waits for, in the first subscription that has not settled it.
-std::string Waiting(const v1::ExplainResponse& response, uint64_t now_ms) {
+// How the last attempt of this subscription ended; empty if none is known.
+std::string LastAttempt(const v1::SubscriptionStatus& status) {
+  if (status.last_attempts().empty()) return "";
+  const v1::Attempt& last = *status.last_attempts().rbegin();
+  std::string text = absl::StrCat(" Its attempt ", last.number(), " ");
+  switch (last.end()) {
+    case v1::Attempt::END_NACKED:
+      text += "was nacked";
+      break;
+    case v1::Attempt::END_LEASE_ENDED:
+      text += "ended with its lease";
+      break;
+    case v1::Attempt::END_STREAM_ENDED:
+      text += "ended with its stream";
+      break;
+    case v1::Attempt::END_RELEASED:
+      text += "was released";
+      break;
+    case v1::Attempt::END_TAKEN_BACK:
+      text += "was taken back by the server";
+      break;
+    default:
+      text += "ended before its handler began";
+      break;
+  }
+  if (!last.reason().empty()) {
+    absl::StrAppend(&text, ": \"", absl::Utf8SafeCEscape(last.reason()), "\"");
+  }
+  return text + ".";
+}
+
+// The first subscription in which a due message waits; nullptr if it waits in none.
+const v1::SubscriptionStatus* FirstDue(const v1::ExplainResponse& response) {
   const auto& all = response.subscriptions();
   const auto due = std::find_if(all.begin(), all.end(), [](const v1::SubscriptionStatus& one) {
     return one.state() == v1::Message::STATE_DUE;
   });
-  if (due == all.end()) return "its turn comes next";
+  return due == all.end() ? nullptr : &*due;
+}
+
+// What a due message waits for, and how its last attempt ended, in the first subscription that has
+// not settled it.
+std::string Waiting(const v1::ExplainResponse& response, uint64_t now_ms) {
+  const v1::SubscriptionStatus* const due = FirstDue(response);
+  if (due == nullptr) return "its turn comes next.";
   const std::string reason = Reason(*due, response.message(), now_ms);
-  const bool named = all.size() > 1 && !due->subscription().empty();
-  return named ? absl::StrCat("in ", due->subscription(), ", ", reason) : reason;
+  const bool named = response.subscriptions_size() > 1 && !due->subscription().empty();
+  return absl::StrCat(named ? absl::StrCat("in ", due->subscription(), ", ") : "", reason, ".",
+                      LastAttempt(*due));
 }
 
 std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_t now_ms,
@@ -103,7 +142,7 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
       return absl::StrCat("It is due in ", Span(Since(now_ms, due_ms)), ".");
     case v1::Message::STATE_DUE:
       return absl::StrCat("It has been due for ", Span(late_ms),
-                          " and waits: ", Waiting(response, now_ms), ".");
+                          " and waits: ", Waiting(response, now_ms));
     case v1::Message::STATE_IN_FLIGHT:
       return absl::StrCat("It is with a subscriber (", attempts, " so far); it was handed out ",
                           Span(late_ms), " after it was due.");
@@ -116,6 +155,9 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
     case v1::Message::STATE_EXPIRED:
       return absl::StrCat("It expired ", Span(Since(timeline.end_ms, now_ms)),
                           " ago: its time to live had run out, after ", attempts, ".");
+    case v1::Message::STATE_DEAD_LETTERED:
+      return absl::StrCat("It became a dead letter ", Span(Since(timeline.end_ms, now_ms)),
+                          " ago, after ", attempts, ".");
     case v1::Message::STATE_SKIPPED:
       return "It was passed over: the occurrence before it had not ended.";
     default:

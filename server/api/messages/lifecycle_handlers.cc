@@ -100,6 +100,10 @@ void FillSubscriptionStates(ApiWorker& worker, const protocol::GetReply& reply,
     if (from.retry_ms > 0) SetTimestamp(from.retry_ms, to->mutable_retry_time());
     to->set_wait_reason(ToProto(from.wait_reason));
     if (from.holder != storage::MessageId{}) to->set_ordering_key_holder(from.holder.ToString());
+    if (from.dead_letter != storage::MessageId{}) {
+      to->set_dead_letter_id(from.dead_letter.ToString());
+    }
+    FillAttempts(from.last_attempts, to->mutable_last_attempts());
   }
   std::sort(states->begin(), states->end(),
             [](const auto& a, const auto& b) { return a.subscription() < b.subscription(); });

@@ -5,7 +5,9 @@
 
 #include "server/api/messages/target_validation.h"
 #include "server/api/proto_time.h"
+#include "server/base/check.h"
 #include "server/protocol/etag.h"
+#include "storage/attempts.h"
 
 namespace duetime::api {
 
@@ -23,6 +25,26 @@ v1::DeadLetter::Reason ReasonToProto(storage::DeadLetterReason reason) {
       return v1::DeadLetter::REASON_RETENTION;
   }
   return v1::DeadLetter::REASON_UNSPECIFIED;
+}
+
+v1::Attempt::End ToProto(storage::AttemptEnd end) {
+  using storage::AttemptEnd;
+  switch (end) {
+    case AttemptEnd::kNacked:
+      return v1::Attempt::END_NACKED;
+    case AttemptEnd::kLeaseLost:
+      return v1::Attempt::END_LEASE_ENDED;
+    case AttemptEnd::kStreamEnded:
+    case AttemptEnd::kBegunStreamEnded:
+      return v1::Attempt::END_STREAM_ENDED;
+    case AttemptEnd::kReleased:
+      return v1::Attempt::END_RELEASED;
+    case AttemptEnd::kTakenBack:
+      return v1::Attempt::END_TAKEN_BACK;
+    case AttemptEnd::kNotBegun:
+      return v1::Attempt::END_NOT_BEGUN;
+  }
+  return v1::Attempt::END_UNSPECIFIED;
 }
 
 }  // namespace
@@ -140,6 +162,24 @@ void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* pro
   SetTimestamp(origin.deliver_ms, proto->mutable_deliver_time());
   SetTimestamp(origin.accept_ms, proto->mutable_accept_time());
   proto->set_hops(static_cast<int32_t>(origin.hops));
+  FillAttempts(origin.last_attempts, proto->mutable_last_attempts());
+}
+
+void FillAttempts(absl::string_view bytes,
+                  google::protobuf::RepeatedPtrField<v1::Attempt>* attempts) {
+  if (bytes.empty()) return;
+  const auto decoded = storage::DecodeAttempts(bytes);
+  DT_CHECK(decoded.has_value());
+  for (const storage::Attempt& from : *decoded) {
+    v1::Attempt* const to = attempts->Add();
+    to->set_number(static_cast<int32_t>(from.number));
+    to->set_end(ToProto(from.end));
+    SetTimestamp(from.end_ms, to->mutable_end_time());
+    SetDuration(from.held_ms, to->mutable_held());
+    if (from.delay_ms > 0) SetDuration(from.delay_ms, to->mutable_delay());
+    to->set_client_id(from.client_id);
+    to->set_reason(from.reason);
+  }
 }
 
 void FillTombstone(const storage::Tombstone& tombstone, const storage::MessageId& id,
@@ -152,6 +192,9 @@ void FillTombstone(const storage::Tombstone& tombstone, const storage::MessageId
   message->set_payload_bytes(tombstone.payload_bytes);
   message->set_attempts(static_cast<int32_t>(tombstone.attempts));
   message->set_key(tombstone.key);
+  for (const storage::MessageId& letter : tombstone.dead_letters) {
+    message->add_dead_letter_ids(letter.ToString());
+  }
 }
 
 }  // namespace duetime::api

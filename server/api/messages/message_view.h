@@ -26,6 +26,10 @@ void FillIdentity(const storage::MessageId& id, uint64_t revision, v1::Message* 
 void FillRecord(const storage::MessageRecord& record, const storage::MessageId& id,
                 absl::string_view topic, uint64_t payload_bytes, bool full, v1::Message* message);
 
+// Fills in the attempts of `bytes` (storage/attempts.h). REQUIRES: a codec has accepted the bytes.
+void FillAttempts(absl::string_view bytes,
+                  google::protobuf::RepeatedPtrField<v1::Attempt>* attempts);
+
 // Fills in the origin of a dead letter.
 void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* proto);
 

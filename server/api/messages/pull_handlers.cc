@@ -62,6 +62,7 @@ class PulledShards final : public StateListener {
     const bool ending = IsEnding(worker_->context().state.load()) || call_->gone();
     command.wait_ms = ending ? 0 : wait_ms;
     command.budget = worker_->context().open_answers;
+    command.client_id = std::string(start.client_id);
     replies_.on_reply = [this](auto& from) {
       const bool more_to_wait_for = from.reply.deliveries.empty() && from.reply.status.ok();
       if (!more_to_wait_for) End(/*keep_leases=*/true);

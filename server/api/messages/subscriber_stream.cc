@@ -148,7 +148,8 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
                                                     .subscription = subscription.id,
                                                     .lease_ms = start_.lease_ms,
                                                     .credit = credit_,
-                                                    .reports_begun = start_.reports_begun});
+                                                    .reports_begun = start_.reports_begun,
+                                                    .client_id = client_id_});
   }
 }
 

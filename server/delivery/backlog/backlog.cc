@@ -9,6 +9,7 @@
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/endings/retries.h"
+#include "server/delivery/last_attempts.h"
 #include "server/delivery/pace/turns.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions/subscriptions.h"
@@ -197,7 +198,8 @@ void Backlog::WaitUntilDue(EntryIndex index) {
                               {.state = Progress::State::kFailed,
                                .attempts = entry.attempts,
                                .spared = 2 * entry.attempts - entry.half_failures,
-                               .reason = entry.suspect ? kSuspectReason : uint8_t{0}});
+                               .reason = entry.suspect ? kSuspectReason : uint8_t{0},
+                               .last_attempts = LastAttemptsOf(core_, entry)});
   }
   MoveToDiskAt(index, entry.due_ms);
 }

@@ -7,6 +7,7 @@
 #include "server/base/check.h"
 #include "server/delivery/endings/dead_letter.h"
 #include "server/delivery/endings/message_ends.h"
+#include "server/delivery/last_attempts.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/topic_names.h"
 #include "server/scheduler/scheduler.h"
@@ -31,7 +32,7 @@ TopicId DeadLetters::TargetOf(const Subscription& subscription) {
 }
 
 DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
-                                    absl::string_view text) {
+                                    absl::string_view text, const storage::Attempt* last) {
   const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
@@ -56,6 +57,9 @@ DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::De
   origin.reason_text = text;
   origin.first_dispatch_ms = entry.dispatch_ms;
   origin.last_dispatch_ms = entry.last_dispatch_ms;
+  std::string last_attempts = LastAttemptsOf(core_, entry);
+  if (last != nullptr) last_attempts = storage::AddAttempt(last_attempts, *last);
+  origin.last_attempts = last_attempts;
   absl::StatusOr<std::string> letter = MakeDeadLetter(**record, target, now.wall_ms, origin);
   if (absl::IsFailedPrecondition(letter.status())) {
     ++core_.stats.dead_letter_hops_refused;
@@ -65,7 +69,8 @@ DeadLetters::Made DeadLetters::Make(base::Now now, EntryIndex index, storage::De
   if (!letter.ok()) return Made::kNo;  // damaged: the message stays where it is
   const MessageRef ref = Put(now, entry, target, *std::move(letter));
   core_.table.Learn(index, **record);
-  ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
+  ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced,
+                     ref.key.id);
   core_.writes.Then([this, index, ref, subscription](base::Now, bool accepted) {
     if (!accepted) return;
     DT_CHECK(core_.table[index].state == EntryState::kEnding);

@@ -13,6 +13,7 @@
 #include "server/base/clock.h"
 #include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
+#include "storage/attempts.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {
@@ -32,9 +33,12 @@ class DeadLetters {
 
   DeadLetters(const Core& core, MessageEnds* ends);
 
-  // Settles the entry as a dead letter. `text` is the reason in the client's words. Unless it
-  // returns kYes, the message has not changed. REQUIRES: the entry is not ending.
-  Made Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text);
+  // Settles the entry as a dead letter. `text` is the reason in the client's words. `last`: the
+  // attempt that ends now without a settlement, if one does. Unless it returns kYes, the message
+  // has not changed. REQUIRES: the entry is not ending. Cost: a read of the message, and of its
+  // last attempts if it has failed before.
+  Made Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text,
+            const storage::Attempt* last = nullptr);
 
   bool has_budget() const { return bytes_left_ > 0; }
   void BeginStep() { bytes_left_ = kBytesPerStep; }

@@ -23,8 +23,8 @@ MessageEnds::MessageEnds(const Core& core) : core_(core), endings_(core) {}
 
 // ---- For one subscription
 
-void MessageEnds::BeginSettle(base::Now now, EntryIndex index, EndState how,
-                              Durability durability) {
+void MessageEnds::BeginSettle(base::Now now, EntryIndex index, EndState how, Durability durability,
+                              storage::MessageId dead_letter) {
   core_.states.TakeOut(index);
   const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.seen);
@@ -32,9 +32,13 @@ void MessageEnds::BeginSettle(base::Now now, EntryIndex index, EndState how,
   const auto rows = RowsIfLast(entry.key(), *entry.subscription);
   core_.states.MakeEnding(index, /*ends_message=*/rows.has_value());
   if (rows.has_value()) {
-    EndByLast(now, index, *rows, how, durability);
+    storage::Tombstone tombstone;
+    tombstone.state = how;
+    tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
+    if (dead_letter != storage::MessageId{}) tombstone.dead_letters.push_back(dead_letter);
+    EndByLast(index, *rows, std::move(tombstone), durability);
   } else {
-    SettleForOne(index, how);
+    SettleForOne(index, how, dead_letter);
   }
 }
 
@@ -63,7 +67,7 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
   return *std::move(rows);
 }
 
-void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
+void MessageEnds::SettleForOne(EntryIndex index, EndState how, storage::MessageId dead_letter) {
   PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kEnding);
   DT_CHECK(!entry.ends_message);
@@ -79,20 +83,35 @@ void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
     return;
   }
   entry.progress = true;
-  core_.records.PutProgress(entry.key(), subscription.state.id,
-                            {.state = Progress::State::kSettled, .attempts = attempts});
+  core_.records.PutProgress(
+      entry.key(), subscription.state.id,
+      {.state = Progress::State::kSettled, .attempts = attempts, .dead_letter = dead_letter});
 }
 
-void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, EndState how,
-                            Durability durability) {
+void MessageEnds::NameDeadLetters(const MessageKey& key, const ProgressRows& rows,
+                                  storage::Tombstone* tombstone) const {
+  const auto add = [&letters = tombstone->dead_letters](const Progress& progress) {
+    const storage::MessageId id = progress.dead_letter;
+    if (id == storage::MessageId{} || letters.size() == storage::kDeadLettersNamedMax) return;
+    if (std::find(letters.begin(), letters.end(), id) == letters.end()) letters.push_back(id);
+  };
+  for (const auto& [id, progress] : rows) add(progress);
+  for (EntryIndex i = core_.table.Find(key.id); i != kNoEntry; i = core_.table[i].sibling) {
+    const Progress* const uncommitted =
+        core_.records.Uncommitted(key, core_.table[i].subscription->state.id);
+    if (uncommitted != nullptr) add(*uncommitted);
+  }
+}
+
+void MessageEnds::EndByLast(EntryIndex index, const ProgressRows& rows,
+                            storage::Tombstone tombstone, Durability durability) {
   const PendingDelivery& entry = core_.table[index];
   DT_CHECK(entry.state == EntryState::kEnding);
   DT_CHECK(entry.ends_message);
   DT_CHECK(entry.seen);
-  RemoveProgress(entry.key(), rows);
   const Topic& topic = *entry.subscription->topic;
-  storage::Tombstone tombstone;
-  tombstone.state = how;
+  if (topic.several) NameDeadLetters(entry.key(), rows, &tombstone);
+  RemoveProgress(entry.key(), rows);
   tombstone.topic = topic.id;
   tombstone.attempts = entry.attempts;
   for (const auto& [id, progress] : rows) {
@@ -103,7 +122,6 @@ void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows&
   tombstone.accept_ms = entry.accept_ms;
   tombstone.fire_ms = entry.fire_ms;
   tombstone.dispatch_ms = entry.dispatch_ms;
-  tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
   if (const EntryDetails* const details = core_.table.DetailsOf(index); details != nullptr) {
     tombstone.key = details->key;
     tombstone.revision = details->revision;
@@ -208,6 +226,7 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
   tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
   tombstone.revision = record.revision;
   tombstone.redelivery_stopped = end.redelivery_stopped;
+  NameDeadLetters(key, end.status->rows, &tombstone);
   tombstone.key = std::string(record.key);
   if (const EntryIndex index = core_.table.FindAt(key); index != kNoEntry) {
     tombstone.fire_ms = core_.table[index].fire_ms;

@@ -51,10 +51,11 @@ class MessageEnds {
 
   // ---- For one subscription
   //
-  // Settles the entry, which ends the message if its subscription is the last one. After the commit
-  // the caller calls Finish, or DeliveryStates::Remove. REQUIRES: the entry's record was learned.
+  // Settles the entry, which ends the message if its subscription is the last one. `dead_letter`:
+  // what the subscription made of it, if anything. After the commit the caller calls Finish, or
+  // DeliveryStates::Remove. REQUIRES: the entry's record was learned.
   void BeginSettle(base::Now now, EntryIndex index, storage::EndState how,
-                   storage::Durability durability);
+                   storage::Durability durability, storage::MessageId dead_letter = {});
   // Removes the entry and returns its credit. REQUIRES: the entry is in no list.
   void Finish(EntryIndex index);
   // Drops the message for the entry's subscription: BeginSettle, and Finish after the commit.
@@ -85,9 +86,13 @@ class MessageEnds {
   // for a topic with one subscription.
   std::optional<ProgressRows> RowsIfLast(const storage::MessageKey& key,
                                          const Subscription& subscription);
-  void SettleForOne(EntryIndex index, storage::EndState how);
-  void EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, storage::EndState how,
+  void SettleForOne(EntryIndex index, storage::EndState how, storage::MessageId dead_letter);
+  void EndByLast(EntryIndex index, const ProgressRows& rows, storage::Tombstone tombstone,
                  storage::Durability durability);
+  // Names the dead letters that the message's subscriptions have made of it: in `rows`, and in
+  // records that are not committed yet.
+  void NameDeadLetters(const storage::MessageKey& key, const ProgressRows& rows,
+                       storage::Tombstone* tombstone) const;
   // Removes the progress records in the store, and those that are not committed yet.
   void RemoveProgress(const storage::MessageKey& key, const ProgressRows& rows);
   // Removes the listing of a message that the subscription does not have in memory.

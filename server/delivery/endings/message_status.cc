@@ -7,6 +7,7 @@
 
 #include "server/base/check.h"
 #include "server/delivery/backlog/backlog.h"
+#include "server/delivery/delivery_records.h"
 #include "server/delivery/wait_reason.h"
 #include "server/scheduler/scheduler.h"
 
@@ -36,25 +37,29 @@ absl::StatusOr<MessageStatus::Past> MessageStatus::PastOf(const MessageKey& key,
   return past;
 }
 
-absl::StatusOr<ProgressRows> MessageStatus::RowsOf(const MessageKey& key, const Topic& topic) {
+absl::StatusOr<ProgressRows> MessageStatus::RowsOf(const MessageKey& key, const Topic& topic,
+                                                   bool tell) {
   DT_CHECK(!topic.subscriptions.empty());
-  if (!core_.scheduler.MayRepeat(key)) {
-    // No message beyond the claim has been handed out.
-    if (key.due_ms > core_.scheduler.claim_ms()) return ProgressRows();
-    const auto& all = topic.subscriptions;
-    if (!topic.several && std::none_of(all.begin(), all.end(), [](const Subscription* one) {
+  const auto& all = topic.subscriptions;
+  // No message beyond the claim has been handed out.
+  if (core_.scheduler.MayRepeat(key) ||
+      (key.due_ms <= core_.scheduler.claim_ms() &&
+       (topic.several || std::any_of(all.begin(), all.end(), [](const Subscription* one) {
           return one->forgot_delivered;
-        })) {
-      return ProgressRows();
-    }
+        })))) {
+    return core_.reader.Progress(key);
   }
-  return core_.reader.Progress(key);
+  // The entry in memory knows the status, but not the attempts.
+  const EntryIndex index = tell ? core_.table.FindAt(key) : kNoEntry;
+  if (index == kNoEntry || !core_.table[index].progress) return ProgressRows();
+  auto rows = core_.reader.Progress(key);
+  return storage::IsDamage(rows.status()) ? ProgressRows() : std::move(rows);
 }
 
 absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     base::Now now, const MessageKey& key, const Topic& topic,
     std::vector<protocol::SubscriptionStatus>* list) {
-  auto rows = RowsOf(key, topic);
+  auto rows = RowsOf(key, topic, /*tell=*/list != nullptr);
   if (!rows.ok()) return rows.status();
   DeliveryStatus all;
   for (Subscription* const subscription : topic.subscriptions) {
@@ -77,6 +82,12 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     all.in_flight = all.in_flight || one->status.state == MessageState::kInFlight;
     if (list == nullptr) continue;
     list->push_back(one->status);
+    const Progress* told = core_.records.Uncommitted(key, subscription->state.id);
+    if (told == nullptr) told = row;
+    if (told != nullptr) {
+      list->back().last_attempts = told->last_attempts;
+      list->back().dead_letter = told->dead_letter;
+    }
     FindHolder(key, *subscription, &list->back());
     if (!core_.reader.ok()) return core_.reader.status();
   }

@@ -33,8 +33,8 @@ struct DeliveryStatus {
 
 // Answers from the table, the progress records, the backlog and the claims. Changes nothing.
 //
-// Cost: O(subscriptions of the topic); one read for a message with progress records, and one for
-// each subscription with a backlog. Thread safety: confined to the engine thread.
+// Cost: O(subscriptions of the topic); one read for a message that may have progress records, and
+// one for each subscription with a backlog. Thread safety: confined to the engine thread.
 class MessageStatus {
  public:
   explicit MessageStatus(const Core& core);
@@ -54,8 +54,10 @@ class MessageStatus {
                                           std::vector<protocol::SubscriptionStatus>* list);
 
  private:
-  // Reads the message's progress records, if there may be some.
-  absl::StatusOr<ProgressRows> RowsOf(const storage::MessageKey& key, const Topic& topic);
+  // Reads the message's progress records, if they may change its status; `tell`: or if they may
+  // tell of attempts.
+  absl::StatusOr<ProgressRows> RowsOf(const storage::MessageKey& key, const Topic& topic,
+                                      bool tell);
   struct One {
     protocol::SubscriptionStatus status;
     bool uncertain = false;

@@ -2,6 +2,8 @@
 #include "server/delivery/endings/retries.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "server/base/check.h"
 #include "server/delivery/backlog/backlog.h"
@@ -9,6 +11,7 @@
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/endings/dead_letters.h"
 #include "server/delivery/endings/retry_backoff.h"
+#include "server/delivery/last_attempts.h"
 #include "server/delivery/leases.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/pace/pacing.h"
@@ -40,7 +43,11 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
     core_.leases.End(index);
     return core_.states.MakeReady(index);  // SubscriptionRelease takes it from there
   }
-  if (HalfFailuresOf(why) == 0) return Retry(now, index, why, delay_ms.value_or(0));
+  storage::Attempt attempt = AttemptOf(now, entry, why, text);
+  if (HalfFailuresOf(why) == 0) {
+    attempt.delay_ms = delay_ms.value_or(0);
+    return Retry(now, index, std::move(attempt));
+  }
   entry.half_failures += HalfFailuresOf(why);
   ++entry.subscription->failed;
   // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
@@ -51,7 +58,7 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   }
   // Without a topic for dead letters one more attempt is better than a lost message.
   if (OutOfAttempts(entry) &&
-      dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, text) ==
+      dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, text, &attempt) ==
           DeadLetters::Made::kYes) {
     return;
   }
@@ -59,11 +66,25 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   const uint32_t failures = (entry.half_failures + 1) / 2;
   const uint64_t backoff_ms = delay_ms.value_or(BackoffMs(policy, failures, entry.id.low));
   const uint64_t floor_ms = OutOfAttempts(entry) ? kRefusedLetterDelayMs : 0;
-  Retry(now, index, why, std::max(backoff_ms, floor_ms));
+  attempt.delay_ms = std::max(backoff_ms, floor_ms);
+  Retry(now, index, std::move(attempt));
 }
 
-void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {
+storage::Attempt Retries::AttemptOf(base::Now now, const PendingDelivery& entry, Failure why,
+                                    absl::string_view text) const {
+  const uint64_t begin_ms = entry.last_dispatch_ms;
+  return {.number = entry.attempts,
+          .end = why,
+          .end_ms = now.wall_ms,
+          .held_ms = now.wall_ms > begin_ms ? now.wall_ms - begin_ms : 0,
+          .client_id = core_.streams.Get(entry.stream)->client_id,
+          .reason = std::string(text)};
+}
+
+void Retries::Retry(base::Now now, EntryIndex index, storage::Attempt attempt) {
   PendingDelivery& entry = core_.table[index];
+  const Failure why = attempt.end;
+  const uint64_t delay_ms = attempt.delay_ms;
   DT_CHECK_GT(entry.attempts, 0u);
   DT_CHECK_LE(entry.half_failures, 2 * uint64_t{entry.attempts});
   core_.leases.End(index);
@@ -75,6 +96,7 @@ void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay
   const bool moves = to_disk || (entry.spilled && entry.listed_ms != entry.due_ms);
   uint64_t retry_ms = moves ? now.wall_ms : 0;
   if (delay_ms > 0) retry_ms = now.wall_up_ms() + delay_ms;
+  std::string last_attempts = storage::AddAttempt(LastAttemptsOf(core_, entry), std::move(attempt));
   entry.progress = true;
   core_.records.PutProgress(entry.key(), entry.subscription->state.id,
                             {.state = Progress::State::kFailed,
@@ -82,7 +104,8 @@ void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay
                              .attempts = entry.attempts,
                              .spared = 2 * entry.attempts - entry.half_failures,
                              .retry_ms = retry_ms,
-                             .reason = ReasonOf(entry, why)});
+                             .reason = ReasonOf(entry, why),
+                             .last_attempts = std::move(last_attempts)});
   if (to_disk) {
     core_.backlog.MoveToDiskAt(index, retry_ms);
   } else {

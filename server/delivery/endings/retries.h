@@ -11,26 +11,13 @@
 #include "server/base/clock.h"
 #include "server/delivery/core.h"
 #include "server/delivery/subscriptions/subscription.h"
+#include "storage/attempts.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
 
-// Why an attempt ended without a settlement, as kept in Progress::reason. The numbers are on disk.
-enum class Failure : uint8_t {
-  kNacked = 1,
-  kLeaseLost = 2,
-  kStreamEnded = 3,
-  // The subscriber gave the message back without beginning it.
-  kReleased = 4,
-  // The server took the message back: it stops, the subscription was deleted, or the message was
-  // not sent.
-  kTakenBack = 5,
-  // The stream or the lease ended, and the subscriber, which reports the messages that it begins,
-  // had not reported this one.
-  kNotBegun = 6,
-  // The stream ended, and the subscriber had reported the message as begun.
-  kBegunStreamEnded = 7,
-};
+// As kept in Progress::reason.
+using Failure = storage::AttemptEnd;
 // Added to Progress::reason: the next delivery is alone on its stream (PendingDelivery::suspect).
 inline constexpr uint8_t kSuspectReason = 0x80;
 
@@ -57,9 +44,9 @@ constexpr uint32_t HalfFailuresOf(Failure why) {
 // A failed message is tried again after the delay of the retry policy or of the client. After the
 // last attempt it becomes a dead letter.
 //
-// A progress record keeps the attempts and the time of the next one across a crash. The message
-// waits in memory with a timer; if memory is full, it waits on disk, at the place of the next
-// attempt. Thread safety: confined to the engine thread.
+// A progress record keeps the number of attempts, what ended the last ones, and the time of the
+// next one across a crash. The message waits in memory with a timer; if memory is full, it waits on
+// disk, at the place of the next attempt. Thread safety: confined to the engine thread.
 class Retries {
  public:
   Retries(const Core& core, Pacing* pacing, DeadLetters* dead_letters);
@@ -95,7 +82,10 @@ class Retries {
   }
 
  private:
-  void Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms);
+  // The attempt that ends now.
+  storage::Attempt AttemptOf(base::Now now, const PendingDelivery& entry, Failure why,
+                             absl::string_view text) const;
+  void Retry(base::Now now, EntryIndex index, storage::Attempt attempt);
 
   const Core& core_;
   Pacing* const pacing_;

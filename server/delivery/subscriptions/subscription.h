@@ -36,6 +36,8 @@ struct Stream {
   std::shared_ptr<protocol::StreamCredit> credit;
   // Set for a Pull: bounds the records of its deliveries.
   std::shared_ptr<protocol::AnswerBudget> budget;
+  // The subscriber's name for itself, for the attempts that end.
+  std::string client_id;
   // The entries that are leased to it.
   EntryList in_flight;
   // In its subscription's list of available streams: its credit was not found exhausted.

@@ -83,12 +83,13 @@ TEST(IdFields, AreThese) {
   EXPECT_THAT(names,
               testing::ElementsAre(
                   "BulkFilter.message_id", "CancelResponse.message_id", "DeadLetter.message_id",
-                  "Delivery.lease_token", "Delivery.message_id", "HeldKey.message_id", "Message.id",
-                  "Recurrence.next_message_id", "RescheduleResponse.message_id",
-                  "ScheduleResponse.previous_message_id", "ScheduleResult.previous_message_id",
-                  "SettleRefusal.lease_token", "SettleResponse.extended", "SettleResponse.settled",
-                  "Settlement.lease_token", "SubscribeRequest.begun", "SubscribeResponse.begun",
-                  "SubscribeResponse.extended", "SubscribeResponse.settled",
+                  "Delivery.lease_token", "Delivery.message_id", "HeldKey.message_id",
+                  "Message.dead_letter_ids", "Message.id", "Recurrence.next_message_id",
+                  "RescheduleResponse.message_id", "ScheduleResponse.previous_message_id",
+                  "ScheduleResult.previous_message_id", "SettleRefusal.lease_token",
+                  "SettleResponse.extended", "SettleResponse.settled", "Settlement.lease_token",
+                  "SubscribeRequest.begun", "SubscribeResponse.begun", "SubscribeResponse.extended",
+                  "SubscribeResponse.settled", "SubscriptionStatus.dead_letter_id",
                   "SubscriptionStatus.ordering_key_holder"));
 }
 

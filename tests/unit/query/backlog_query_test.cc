@@ -7,7 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "server/protocol/subscription_state.h"
 #include "storage/message_record.h"
+#include "storage/subscription_starts.h"
 #include "storage/time_units.h"
 #include "tests/support/test_store.h"
 
@@ -51,6 +53,15 @@ class BacklogQueryTest : public ::testing::Test {
     record.progress = {.state = Progress::State::kSettled, .attempts = 1};
     Append(record);
   }
+  void Begin(SubscriptionId subscription) {
+    Record record;
+    record.type = RecordType::kObject;
+    record.kind = static_cast<uint8_t>(storage::ObjectKind::kSubscriptionStart);
+    record.name = protocol::SubscriptionObjectName(subscription);
+    record.value = storage::EncodeSubscriptionStart(
+        {.topic = kTopic, .first = MessageId::Make(1, next_ + 1, 0, 0)});
+    Append(record);
+  }
   std::vector<Backlog> Read(const BacklogBudget& budget = {}) {
     const std::vector<SubscriptionId> both = {kFirst, kSecond};
     std::vector<Backlog> backlogs;
@@ -91,7 +102,24 @@ TEST_F(BacklogQueryTest, TheOldestIsFoundAmongSettledOnes) {
   Settle(first, kSecond);
   Settle(second, kSecond);
   EXPECT_THAT(Read(), ElementsAre(Backlog{3, kMinute}, Backlog{1, kMinute + 2}));
-  EXPECT_THAT(Read({.searched = 2}), ElementsAre(Backlog{3, kMinute}, Backlog{1, kMinute}));
+  EXPECT_THAT(Read({.progress = 2}), ElementsAre(Backlog{3, kMinute}, Backlog{1, kMinute}));
+}
+
+// A subscription that gets no older message: not those that are due, and not those of this minute
+// that will be.
+TEST_F(BacklogQueryTest, OlderMessagesAreLeftOut) {
+  Add(kMinute);
+  Add(kNow + 1);
+  Begin(kSecond);
+  Add(kMinute + 5);
+  EXPECT_THAT(Read(), ElementsAre(Backlog{2, kMinute}, Backlog{1, kMinute + 5}));
+}
+
+// Messages of other topics do not hide the oldest one.
+TEST_F(BacklogQueryTest, OtherTopicsArePassed) {
+  for (int i = 0; i < 300; ++i) Add(kMinute + 1, TopicId{8});
+  Add(kMinute + 2);
+  EXPECT_THAT(Read(), ElementsAre(Backlog{1, kMinute + 2}, Backlog{1, kMinute + 2}));
 }
 
 TEST_F(BacklogQueryTest, TheLastMinuteIsCountedUpToItsBudget) {

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
+#include "storage/attempts.h"
 #include "storage/day_counts.h"
 #include "storage/journal_record.h"
 #include "storage/key_codec.h"
@@ -86,6 +87,18 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   ASSERT_TRUE(AddTombstone(key.id, ended, &two_ended));
   ended.key = "";
   ASSERT_TRUE(AddTombstone(MessageId::Make(3, 6, 8192, kDueMs), ended, &two_ended));
+  const MessageId letter = MessageId::Make(/*epoch=*/3, /*sequence=*/7, /*slot=*/8192, kDueMs + 3);
+  ended.state = EndState::kDeadLettered;
+  ended.dead_letters = {letter};
+  std::string lettered;
+  ASSERT_TRUE(AddTombstone(key.id, ended, &lettered));
+  const std::string attempts = AddAttempt("", {.number = 2,
+                                               .end = AttemptEnd::kNacked,
+                                               .end_ms = kDueMs + 200,
+                                               .held_ms = 150,
+                                               .delay_ms = 59'800,
+                                               .client_id = "w1",
+                                               .reason = "HTTP 503"});
   const auto change = [](const CountDelta& delta) {
     const auto bytes = EncodeCountDelta(delta);
     return Hex(absl::string_view(bytes.data(), bytes.size()));
@@ -139,7 +152,8 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .accept_ms = kAcceptMs,
                                             .ttl_ms = 60'000,
                                             .late_policy = LatePolicy::kDrop,
-                                            .hops = 2},
+                                            .hops = 2,
+                                            .last_attempts = attempts},
             .payload = "hello"}))},
       {"meta value log_place",
        Hex(EncodeLogPlace(
@@ -182,6 +196,16 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                                  .redelivery_stopped = true,
                                                  .key = "order-17"}}))},
       {"traces value, two ended alike", Hex(two_ended)},
+      {"traces value, a dead letter", Hex(lettered)},
+      {"traces value, changed, a dead letter",
+       Hex(EncodeLocator({.due_ms = 0,
+                          .tombstone = Tombstone{.state = EndState::kDeadLettered,
+                                                 .topic = kExampleTopic,
+                                                 .end_ms = kDueMs + 3,
+                                                 .expire_ms = kDueMs + 4,
+                                                 .revision = 1,
+                                                 .dead_letters = {letter},
+                                                 .key = "order-17"}}))},
       {"counts key, topic", Hex(CountKey(kShard, kExampleTopic).bytes())},
       {"counts key, day", Hex(DayKey(kShard, kExampleTopic, DayOf(kDueMs)).bytes())},
       {"counts key, done", Hex(DoneKey(kShard, kSubscription, DayOf(kDueMs)).bytes())},
@@ -210,6 +234,14 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
            {.state = Progress::State::kFailed, .attempts = 2, .spared = 3, .reason = 4}))},
       {"progress value, settled",
        Hex(EncodeProgress({.state = Progress::State::kSettled, .attempts = 1}))},
+      {"progress value, with attempts", Hex(EncodeProgress({.state = Progress::State::kFailed,
+                                                            .attempts = 2,
+                                                            .retry_ms = kDueMs + 60'000,
+                                                            .reason = 1,
+                                                            .last_attempts = attempts}))},
+      {"progress value, settled by a dead letter",
+       Hex(EncodeProgress(
+           {.state = Progress::State::kSettled, .attempts = 1, .dead_letter = letter}))},
       {"id text", Hex(key.id.ToString())},
   };
   EXPECT_EQ(ReadExample(), written);

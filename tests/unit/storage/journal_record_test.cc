@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
 
+#include "storage/attempts.h"
 #include "storage/byte_order.h"
 
 namespace duetime::storage {
@@ -27,7 +28,11 @@ std::vector<Record> EachType() {
                              .attempts = 11,
                              .spared = 12,
                              .retry_ms = 13,
-                             .reason = 14};
+                             .reason = 14,
+                             .dead_letter = {.high = 22, .low = 23}};
+  const Progress failed = {
+      .attempts = 3,
+      .last_attempts = AddAttempt("", {.number = 3, .end = AttemptEnd::kNacked, .reason = "no"})};
   const SubscriptionId subscription{15};
   const TopicId topic{16};
   return {
@@ -66,6 +71,11 @@ std::vector<Record> EachType() {
        .subscription = subscription,
        .progress = progress},
       {.type = RecordType::kUnprogress, .shard = 13, .key = kKey, .subscription = subscription},
+      {.type = RecordType::kProgress,
+       .shard = 12,
+       .key = kKey,
+       .subscription = subscription,
+       .progress = failed},
   };
 }
 
@@ -126,7 +136,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
             "01000000"
             "6d");
   const std::string all = EncodeJournalRecord(kHead, {{EachType()}});
-  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "c8262d5813c102a1");
+  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "f6867e23d0b43b5a");
 }
 
 TEST(JournalRecordTest, AnEpochHasNoGroup) {
@@ -187,12 +197,20 @@ TEST(JournalRecordTest, RefusesWhatNoVersionWrites) {
 TEST(JournalRecordTest, RefusesFlagsAndStatesThatDoNotExist) {
   const Record spill = EachType()[5];
   const Record progress = EachType()[13];
-  // The last byte but the due time; the state, of fields of 1, 1, 4, 4, 8 and 1 bytes.
-  const std::pair<Record, size_t> cases[] = {{spill, 8 + 1}, {progress, 19}, {progress, 18}};
+  const Record failed = EachType().back();
+  // The last byte but the due time; the state, of fields of 1, 1, 4, 4, 8, 1, 1 + 16 and 4 bytes;
+  // whether there is a dead letter; the end of the attempt, whose reason is the last byte.
+  const size_t attempts = failed.progress.last_attempts.size();
+  const std::pair<Record, size_t> cases[] = {{spill, 8 + 1},
+                                             {progress, 40},
+                                             {progress, 39},
+                                             {progress, 21},
+                                             {failed, 4 + attempts + 1},
+                                             {failed, attempts - 1}};
   for (const auto& [record, from_end] : cases) {
     const std::string bytes = EncodeJournalRecord(kHead, {{{record}}});
     std::string bad = bytes.substr(0, bytes.size() - sizeof(uint64_t));
-    bad[bad.size() - from_end] = 7;
+    bad[bad.size() - from_end] = 77;
     EXPECT_EQ(Refusal(bad), absl::StatusCode::kInternal) << from_end;
   }
 }

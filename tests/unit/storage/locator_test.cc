@@ -31,6 +31,7 @@ Tombstone FullTombstone() {
           .expire_ms = 5,
           .revision = 6,
           .redelivery_stopped = true,
+          .dead_letters = {{.high = 8, .low = kMax64}, {.high = kMax64, .low = 0}},
           .key = std::string("a\0key", 5)};
 }
 
@@ -114,7 +115,7 @@ TEST(LocatorTest, TombstonesOfNeighboursShareARow) {
                            : absl::IsDataLoss(found.status()));
   }
   EXPECT_FALSE(ReadTraceRow(ended.back().first, row, first).ok());
-  for (const auto& [at, to] : {std::pair(9, 0), {9, 7}, {10, 2}}) {
+  for (const auto& [at, to] : {std::pair(9, 0), {9, 7}, {10, 4}}) {
     std::string changed = row;
     changed[static_cast<size_t>(at)] = static_cast<char>(to);
     EXPECT_FALSE(ReadTraceRow(first, changed, first).ok()) << at;
@@ -131,6 +132,7 @@ TEST(LocatorTest, OnlyMessagesThatEndedAlikeShareARow) {
            Change([](Tombstone* tombstone) { ++tombstone->end_ms; }),
            Change([](Tombstone* tombstone) { ++tombstone->expire_ms; }),
            Change([](Tombstone* tombstone) { tombstone->redelivery_stopped = false; }),
+           Change([](Tombstone* tombstone) { tombstone->dead_letters.clear(); }),
        }) {
     Tombstone other = Unchanged(2);
     change(&other);
@@ -173,7 +175,31 @@ TEST(LocatorTest, UndecodableBytesAreRefused) {
   refused(ReadTraceRow(kId, changed(moved, 0, 1), kId).status());   // expires without a tombstone
   refused(ReadTraceRow(kId, changed(ended, 8, 0), kId).status());   // version
   refused(ReadTraceRow(kId, changed(ended, 9, 7), kId).status());   // state
-  refused(ReadTraceRow(kId, changed(ended, 10, 2), kId).status());  // flags
+  refused(ReadTraceRow(kId, changed(ended, 10, 4), kId).status());  // flags
+}
+
+// In both forms, with nothing behind the dead letters.
+TEST(LocatorTest, DeadLettersThatNobodyWroteAreRefused) {
+  const Tombstone lettered = {
+      .state = EndState::kDeadLettered, .dead_letters = {{.high = 0, .low = 1}}, .key = ""};
+  std::string row;
+  ASSERT_TRUE(AddTombstone(kId, lettered, &row));
+  for (const std::string& good : {row, EncodeLocator({.due_ms = 0, .tombstone = lettered})}) {
+    const size_t count_at = good.size() - 17;
+    ASSERT_EQ((*ReadTraceRow(kId, good, kId))->tombstone, lettered);
+    for (size_t size = count_at; size < good.size(); ++size) {
+      EXPECT_FALSE(ReadTraceRow(kId, good.substr(0, size), kId).ok()) << size;
+    }
+    for (const char count : {'\0', '\2', '\6'}) {
+      std::string bad = good + std::string(5 * 16, 'x');
+      if (count == '\2') bad = good;
+      bad[count_at] = count;
+      EXPECT_FALSE(ReadTraceRow(kId, bad, kId).ok()) << int{count};
+    }
+    std::string no_id = good;
+    no_id.back() = 0;
+    EXPECT_FALSE(ReadTraceRow(kId, no_id, kId).ok());
+  }
 }
 
 TEST(LocatorTest, TheExpiryNeedsItsEightBytes) {

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "storage/attempts.h"
 #include "storage/byte_order.h"
 
 namespace duetime::storage {
@@ -24,6 +25,12 @@ const MessageHeader kHeader{TopicId{0xfedcba98}, 1'700'000'000'000, 1'699'999'99
 
 std::string Encode(const Pairs& attributes, absl::string_view payload) {
   return EncodeMessageRecord({.header = kHeader, .attributes = attributes, .payload = payload});
+}
+
+absl::string_view Attempts() {
+  static const auto& bytes = *new std::string(
+      AddAttempt("", {.number = 2, .end = AttemptEnd::kNacked, .end_ms = 9, .reason = "no"}));
+  return bytes;
 }
 
 DeadLetterOrigin FullOrigin() {
@@ -41,7 +48,8 @@ DeadLetterOrigin FullOrigin() {
           .accept_ms = 1'700'000'000'004,
           .ttl_ms = 90'000,
           .late_policy = LatePolicy::kDrop,
-          .hops = 0xfffffffd};
+          .hops = 0xfffffffd,
+          .last_attempts = Attempts()};
 }
 
 // A record with every field set.
@@ -312,7 +320,14 @@ TEST(MessageRecordTest, SectionsThatNoEncoderWritesAreRefused) {
        MessageFlags::kDeadLetter,
        {{10, origin}, {11, ttl + '\1'}}},
       {"an expiry of no dead letter", false, 0, {{11, ttl + '\1'}}},
-      {"an unknown section", false, 0, {{12, "x"}}},
+      {"last attempts of a dead letter",
+       true,
+       MessageFlags::kDeadLetter,
+       {{10, origin}, {13, std::string(Attempts())}}},
+      {"last attempts of no dead letter", false, 0, {{13, std::string(Attempts())}}},
+      {"no attempts", false, MessageFlags::kDeadLetter, {{10, origin}, {13, ""}}},
+      {"attempts that nobody wrote", false, MessageFlags::kDeadLetter, {{10, origin}, {13, "x"}}},
+      {"an unknown section", false, 0, {{14, "x"}}},
   };
   for (const auto& test : cases) {
     MessageRecord record;

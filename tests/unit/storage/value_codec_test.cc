@@ -6,8 +6,12 @@
 
 #include "gtest/gtest.h"
 
+#include "storage/attempts.h"
+
 namespace duetime::storage {
 namespace {
+
+const Attempt kNack = {.number = 3, .end = AttemptEnd::kNacked, .end_ms = 5, .reason = "no"};
 
 TEST(ValueCodecTest, ValuesComeBack) {
   for (const uint64_t number :
@@ -50,15 +54,42 @@ TEST(ValueCodecTest, HalfFailuresAreTheAttemptsWithoutTheSparedHalves) {
 }
 
 TEST(ValueCodecTest, ProgressComesBack) {
-  for (const Progress& progress : {Progress{}, Progress{.state = Progress::State::kSettled},
-                                   Progress{.attempts = 7, .spared = 14, .reason = 5},
-                                   Progress{.state = Progress::State::kFailed,
-                                   .listed = true,
-                                   .attempts = 0x01020304,
-                                   .retry_ms = 0x0102030405060708,
-                                   .reason = 255}}) {
+  for (const Progress& progress :
+       {Progress{}, Progress{.state = Progress::State::kSettled},
+        Progress{.attempts = 7, .spared = 14, .reason = 5},
+        Progress{.state = Progress::State::kFailed,
+        .listed = true,
+        .attempts = 0x01020304,
+        .retry_ms = 0x0102030405060708,
+        .reason = 255},
+        Progress{.state = Progress::State::kSettled,
+        .attempts = 1,
+        .spared = 1,
+        .dead_letter = {.high = 1, .low = 2}},
+        Progress{.attempts = 3, .spared = 1, .last_attempts = AddAttempt("", kNack)}}) {
     EXPECT_EQ(DecodeProgress(EncodeProgress(progress)), progress);
   }
+}
+
+TEST(ValueCodecTest, ProgressWhosePartsDoNotFitIsRefused) {
+  const std::string attempts = AddAttempt("", kNack);
+  for (const Progress& progress :
+       {Progress{.attempts = 2, .last_attempts = attempts},
+        Progress{.state = Progress::State::kSettled, .attempts = 3, .last_attempts = attempts},
+        Progress{.attempts = 3, .last_attempts = attempts + "x"},
+        Progress{.attempts = 3, .dead_letter = {.high = 1, .low = 2}},
+        Progress{.attempts = 1, .spared = 3}}) {
+    EXPECT_FALSE(IsSound(progress));
+    EXPECT_FALSE(DecodeProgress(EncodeProgress(progress)).has_value());
+  }
+  std::string no_id =
+      EncodeProgress({.state = Progress::State::kSettled, .dead_letter = {.high = 0, .low = 1}});
+  EXPECT_TRUE(DecodeProgress(no_id).has_value());
+  no_id.back() = '\0';
+  EXPECT_FALSE(DecodeProgress(no_id).has_value());
+  std::string no_attempts = EncodeProgress({.attempts = 3});
+  no_attempts[2] = 8;
+  EXPECT_FALSE(DecodeProgress(no_attempts).has_value());
 }
 
 TEST(ValueCodecTest, ProgressThatNobodyWroteIsRefused) {

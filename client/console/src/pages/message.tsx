@@ -12,7 +12,7 @@ import { useLoaded } from "../poll";
 import { href } from "../route";
 import { bytesOf, bytesText, hexText, prettyJson, utf8Of, visibleText, wordOf } from "../text";
 import { durationMs, localText, msOf, relativeText, spanText, utcText } from "../time";
-import type { Message, SubscriptionStatus, Timeline } from "../types";
+import type { Attempt, Message, SubscriptionStatus, Timeline } from "../types";
 import { CommandBox, Empty, Facts, LabelList, MessageLink, Problem, Shown, StateBadge, Table, TopicLink, Waiting, When, type Column } from "../ui";
 
 const endedStates = ["ACKED", "CANCELLED", "EXPIRED", "DEAD_LETTERED", "SKIPPED", "DROPPED"].map((one) => `STATE_${one}`);
@@ -67,6 +67,11 @@ export function MessagePage({ params }: { params: Record<string, string> }): JSX
               <Table caption="Status in each subscription" columns={statusColumns(message.topic)} rows={story.value.subscriptions} keyOf={(one) => one.subscription} />
             </section>
           )}
+          <Attempts title="Last attempts before it became a dead letter" attempts={message.dead_letter?.last_attempts ?? []} />
+          {story.value.subscriptions.map((one) => (
+            <Attempts key={one.subscription} title={story.value!.subscriptions.length > 1 ? `Last attempts of ${visibleText(one.subscription)}` : "Last attempts"}
+              attempts={one.last_attempts} />
+          ))}
           {ended
             ? <section class="panel"><Empty title="The message has ended"><span>The server no longer has its payload and attributes.</span></Empty></section>
             : <Payload message={full.value?.message} />}
@@ -157,6 +162,7 @@ function MessageFacts({ message }: { message: Message }): JSX.Element {
       ["When too late", message.expire_time && wordOf(message.late_policy, "LATE_POLICY_")],
       ["Spread", message.spread && spanText(durationMs(message.spread))],
       ["Recurrence", message.recurrence !== "" && <><a href={href("recurrence", { name: message.recurrence })}><Shown text={message.recurrence} /></a> no. {message.occurrence}</>],
+      [message.dead_letter_ids.length > 1 ? "Dead letters" : "Dead letter", message.dead_letter_ids.length > 0 && <>{message.dead_letter_ids.map((id) => <MessageLink key={id} id={id} />)}</>],
       ["Etag", message.etag !== "" && <Shown text={message.etag} />],
     ]} />
   );
@@ -183,11 +189,33 @@ function Origin({ message }: { message: Message }): JSX.Element | null {
   );
 }
 
+const attemptColumns: Column<Attempt>[] = [
+  { title: "Attempt", right: true, cell: (one) => one.number },
+  { title: "Ended", cell: (one) => <When time={one.end_time} /> },
+  { title: "How", cell: (one) => wordOf(one.end, "END_") },
+  { title: "Reason", cell: (one) => <Shown text={one.reason} /> },
+  { title: "Subscriber", cell: (one) => <Shown text={one.client_id} /> },
+  { title: "Held for", right: true, cell: (one) => spanText(durationMs(one.held) || 0) },
+  { title: "Then waited", right: true, cell: (one) => (one.delay ? spanText(durationMs(one.delay)) : "") },
+];
+
+// What failed, in one subscription.
+function Attempts({ title, attempts }: { title: string; attempts: Attempt[] }): JSX.Element | null {
+  if (attempts.length === 0) return null;
+  return (
+    <section class="panel">
+      <div class="title"><h2>{title}</h2></div>
+      <Table caption="Attempts that ended without a settlement, the oldest first" columns={attemptColumns} rows={attempts} keyOf={(one) => String(one.number)} />
+    </section>
+  );
+}
+
 const statusColumns = (topic: string): Column<SubscriptionStatus>[] => [
   { title: "Subscription", cell: (one) => (one.subscription === "" ? <span class="quiet">none yet</span>
     : <a href={href("subscription", { topic, name: one.subscription })}><Shown text={one.subscription} /></a>) },
   { title: "State", cell: (one) => <StateBadge state={one.state} /> },
   { title: "Attempts", right: true, cell: (one) => one.attempts },
+  { title: "Dead letter", cell: (one) => (one.dead_letter_id === "" ? "" : <MessageLink id={one.dead_letter_id} />) },
   { title: "Waits for", cell: (one) => (one.wait_reason === "WAIT_REASON_UNSPECIFIED" ? "" : wordOf(one.wait_reason, "WAIT_REASON_")) },
   { title: "Lease ends", cell: (one) => (one.lease_end_time ? <When time={one.lease_end_time} /> : "") },
   { title: "Next attempt", cell: (one) => (one.retry_time ? <When time={one.retry_time} /> : "") },
