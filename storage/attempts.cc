@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/attempts.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 #include "storage/varint.h"
 
@@ -15,30 +15,37 @@ constexpr size_t kAttemptClientIdBytes = 64;
 constexpr size_t kAttemptReasonBytes = 128;
 // The reasons of earlier attempts are cut to this much, if that makes room.
 constexpr size_t kOldAttemptReasonBytes = 24;
+// At least the bytes of an attempt without its texts.
+constexpr size_t kAttemptNumbersBytes = 40;
 
 // Cuts within the limit, and not within a character.
-void CutText(size_t bytes_max, std::string* text) {
-  if (text->size() <= bytes_max) return;
-  while (bytes_max > 0 && (static_cast<uint8_t>((*text)[bytes_max]) & 0xC0) == 0x80) --bytes_max;
-  text->resize(bytes_max);
+absl::string_view CutText(size_t bytes_max, absl::string_view text) {
+  if (text.size() <= bytes_max) return text;
+  while (bytes_max > 0 && (static_cast<uint8_t>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;
+  return text.substr(0, bytes_max);
 }
 
-void AppendAttemptText(const std::string& text, std::string* bytes) {
+void AppendAttemptText(absl::string_view text, std::string* bytes) {
   AppendVarint(text.size(), bytes);
-  *bytes += text;
+  bytes->append(text.data(), text.size());
 }
 
-bool TakeAttemptText(size_t bytes_max, absl::string_view* bytes, std::string* text) {
+bool TakeAttemptText(size_t bytes_max, absl::string_view* bytes, absl::string_view* text) {
   const std::optional<uint64_t> size = TakeVarint(bytes);
   if (!size.has_value() || *size > bytes_max || *size > bytes->size()) return false;
-  text->assign(bytes->data(), *size);
+  *text = bytes->substr(0, *size);
   bytes->remove_prefix(*size);
   return true;
 }
 
 // end u8, then varints: number, end_ms, held_ms, delay_ms; the two texts, each after its length.
-std::string EncodeAttempts(const std::vector<Attempt>& attempts) {
+std::string EncodeAttempts(const Attempts& attempts) {
   std::string bytes;
+  size_t room = 0;
+  for (const Attempt& attempt : attempts) {
+    room += kAttemptNumbersBytes + attempt.client_id.size() + attempt.reason.size();
+  }
+  bytes.reserve(room);
   for (const Attempt& attempt : attempts) {
     bytes.push_back(static_cast<char>(attempt.end));
     for (const uint64_t number :
@@ -74,17 +81,18 @@ bool TakeAttempt(absl::string_view* bytes, Attempt* attempt) {
 
 }  // namespace
 
-std::string AddAttempt(absl::string_view last_attempts, Attempt attempt) {
-  std::vector<Attempt> attempts = DecodeAttempts(last_attempts).value_or(std::vector<Attempt>());
+std::string AddAttempt(absl::string_view last_attempts, const Attempt& attempt) {
+  Attempts attempts = DecodeAttempts(last_attempts).value_or(Attempts());
   // After a repair, a record may be of a message that has been delivered less often since.
-  std::erase_if(attempts, [&](const Attempt& one) { return one.number >= attempt.number; });
-  CutText(kAttemptClientIdBytes, &attempt.client_id);
-  CutText(kAttemptReasonBytes, &attempt.reason);
-  attempts.push_back(std::move(attempt));
+  const auto later = [&](const Attempt& one) { return one.number >= attempt.number; };
+  attempts.erase(std::find_if(attempts.begin(), attempts.end(), later), attempts.end());
+  Attempt& added = attempts.emplace_back(attempt);
+  added.client_id = CutText(kAttemptClientIdBytes, added.client_id);
+  added.reason = CutText(kAttemptReasonBytes, added.reason);
   if (attempts.size() > kLastAttemptsMax) attempts.erase(attempts.begin());
   std::string bytes = EncodeAttempts(attempts);
   for (size_t i = 0; bytes.size() > kLastAttemptsBytesMax && i + 1 < attempts.size(); ++i) {
-    CutText(kOldAttemptReasonBytes, &attempts[i].reason);
+    attempts[i].reason = CutText(kOldAttemptReasonBytes, attempts[i].reason);
     bytes = EncodeAttempts(attempts);
   }
   while (bytes.size() > kLastAttemptsBytesMax) {
@@ -94,9 +102,9 @@ std::string AddAttempt(absl::string_view last_attempts, Attempt attempt) {
   return bytes;
 }
 
-std::optional<std::vector<Attempt>> DecodeAttempts(absl::string_view bytes) {
+std::optional<Attempts> DecodeAttempts(absl::string_view bytes) {
   if (bytes.size() > kLastAttemptsBytesMax) return std::nullopt;
-  std::vector<Attempt> attempts;
+  Attempts attempts;
   uint32_t before = 0;
   while (!bytes.empty()) {
     Attempt& attempt = attempts.emplace_back();

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 
 namespace duetime::storage {
@@ -31,7 +31,7 @@ enum class AttemptEnd : uint8_t {
   kBegunStreamEnded = 7,
 };
 
-// An attempt that ended without a settlement.
+// An attempt that ended without a settlement. The texts are views.
 struct Attempt {
   // Counts the deliveries from 1.
   uint32_t number = 0;
@@ -43,9 +43,9 @@ struct Attempt {
   // From the end to the earliest time of the next attempt.
   uint64_t delay_ms = 0;
   // The subscriber's name for itself; empty if it gave none.
-  std::string client_id = {};
+  absl::string_view client_id = {};
   // The subscriber's reason; empty if it gave none.
-  std::string reason = {};
+  absl::string_view reason = {};
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
@@ -56,9 +56,11 @@ inline constexpr size_t kLastAttemptsBytesMax = 512;
 // Returns `last_attempts` with one attempt more. Cuts its texts, and cuts or drops the oldest
 // attempts, so that the result keeps the two limits. Bytes that DecodeAttempts refuses, and
 // attempts that are not before this one, are left out. REQUIRES: the texts are UTF-8.
-std::string AddAttempt(absl::string_view last_attempts, Attempt attempt);
+std::string AddAttempt(absl::string_view last_attempts, const Attempt& attempt);
 
-// Returns the attempts, the oldest first. nullopt for bytes that AddAttempt does not return.
-std::optional<std::vector<Attempt>> DecodeAttempts(absl::string_view bytes);
+// Returns the attempts, the oldest first; their texts point into `bytes`. nullopt for bytes that
+// AddAttempt does not return.
+using Attempts = absl::InlinedVector<Attempt, kLastAttemptsMax + 1>;
+std::optional<Attempts> DecodeAttempts(absl::string_view bytes);
 
 }  // namespace duetime::storage

@@ -200,6 +200,11 @@ class MessageStore {
   // disk.
   virtual absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
                                                                const MessageKey& key) = 0;
+  // The progress of one subscription, or nullopt. Cost: less than the other's, above all if the
+  // record was written over several times.
+  virtual absl::StatusOr<std::optional<Progress>> GetProgressOf(uint16_t shard,
+                                                                const MessageKey& key,
+                                                                SubscriptionId subscription) = 0;
 
   // Reads the heads of messages of `topic` within `keys`, in key order. The scan also
   // passes the messages of other topics. After `scan_max` messages it stops and sets `next`; the

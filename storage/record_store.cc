@@ -179,6 +179,17 @@ absl::StatusOr<std::optional<MessageKey>> RecordStore::BacklogClaim(uint16_t sha
   return key;
 }
 
+absl::StatusOr<std::optional<Progress>> RecordStore::GetProgressOf(uint16_t shard,
+                                                                   const MessageKey& key,
+                                                                   SubscriptionId subscription) {
+  const auto value = GetOne(EncodeProgressKey(shard, key, subscription));
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) return std::optional<Progress>();
+  std::optional<Progress> progress = DecodeProgress(**value);
+  if (!progress.has_value()) return Undecodable("a progress record");
+  return progress;
+}
+
 absl::StatusOr<std::vector<ProgressRef>> RecordStore::GetProgress(uint16_t shard,
                                                                   const MessageKey& key) {
   const StoreKey lower = ProgressBegin(shard, key);

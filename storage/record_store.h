@@ -79,6 +79,8 @@ class RecordStore : public JournaledStore {
   absl::StatusOr<BacklogOwners> BacklogSubscriptions(uint16_t shard) override;
   absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
                                                          SubscriptionId subscription) override;
+  absl::StatusOr<std::optional<Progress>> GetProgressOf(uint16_t shard, const MessageKey& key,
+                                                        SubscriptionId subscription) override;
   absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
                                                        const MessageKey& key) override;
   absl::Status ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,

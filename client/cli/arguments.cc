@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 #include "client/cli/command.h"
@@ -44,6 +45,22 @@ std::string Footer(const Command& command) {
   return text;
 }
 
+// The heading of --help under which a command stands. The parser prints the groups in the order in
+// which it first meets them.
+absl::string_view GroupOf(absl::string_view words) {
+  static const auto& groups = *new std::map<absl::string_view, absl::string_view>([] {
+    std::map<absl::string_view, absl::string_view> all;
+    for (const CommandGroup& group : kCommandGroups) {
+      for (absl::string_view word : absl::StrSplit(group.words, ' ')) all[word] = group.title;
+    }
+    return all;
+  }());
+  const auto found = groups.find(words);
+  GOOGLE_CHECK(found != groups.end())
+      << "no group of help/guide.h has the command " << std::string(words);
+  return found->second;
+}
+
 void AddCommands(CLI::App* app, std::list<Leaf>* leaves) {
   std::map<std::string, CLI::App*> groups = {{"", app}};
   for (const Command& command : AllCommands()) {
@@ -53,6 +70,7 @@ void AddCommands(CLI::App* app, std::list<Leaf>* leaves) {
     CLI::App* added = parent->add_subcommand(
         nested ? command.words.substr(blank + 1) : command.words, command.help);
     added->footer(Footer(command));
+    if (!nested) added->group(std::string(GroupOf(command.words)));
     if (command.action.run) {
       leaves->emplace_back(command, added);
     } else {
@@ -89,11 +107,11 @@ const Commands& AllCommands() {
     Commands all;
     for (const Commands& some :
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
-          ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
           OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
-          StreamCommands(), Commands{BackupCommand()}, RestoreCommands(), CellCommands(),
-          AccessCommands(), ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
-          Commands{ManCommand()}}) {
+          StreamCommands(), ServerCommands(),
+          Commands{DoctorCommand(), TopCommand(), BenchCommand()}, Commands{BackupCommand()},
+          RestoreCommands(), CellCommands(), AccessCommands(), ContextCommands(),
+          Commands{ConsoleCommand()}, CompletionCommands(), Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -35,7 +35,7 @@ std::string AheadText(const v1::Message& message) {
   if (ahead > absl::Minutes(1)) {
     ahead = absl::Floor(ahead + absl::Milliseconds(500), absl::Seconds(1));
   }
-  return absl::StrCat("in ", FormatDurationText(ahead));
+  return absl::StrCat("in ", FormatAgeText(ahead));
 }
 
 // How and when the message ended: "it was acked at ...".
@@ -262,7 +262,7 @@ std::string EventLines(const std::vector<Event>& events, absl::Time now,
     const std::string time = FormatTimeText(events[i].time, zone);
     if (i > 0) {
       absl::StrAppend(&text, "  ", std::string(time.size(), ' '), "  |  ",
-                      FormatDurationText(events[i].time - events[i - 1].time), "\n");
+                      FormatAgeText(events[i].time - events[i - 1].time), "\n");
     }
     const bool to_come = events[i].time > now;
     absl::StrAppend(&text, "  ", time, to_come ? "  .  " : "  o  ", events[i].text,
@@ -283,7 +283,7 @@ std::string LatenessText(const v1::ExplainResponse& story, const absl::TimeZone&
   const v1::Lateness& lateness = story.lateness();
   if (FromProto(lateness.total()) == absl::ZeroDuration()) return "";
   const auto text = [](const google::protobuf::Duration& duration) {
-    return FormatDurationText(FromProto(duration));
+    return FormatAgeText(FromProto(duration));
   };
   return absl::StrCat(text(lateness.total()), " = ", text(lateness.server()), " by the server + ",
                       text(lateness.waiting()), " waiting to be handed out");

@@ -232,4 +232,10 @@ std::string FormatDurationText(absl::Duration duration) {
   return text;
 }
 
+std::string FormatAgeText(absl::Duration duration) {
+  constexpr absl::Duration kLong = absl::Hours(48);
+  return FormatDurationText(
+      absl::AbsDuration(duration) < kLong ? duration : absl::Trunc(duration, absl::Hours(1)));
+}
+
 }  // namespace duetime::cli

@@ -110,6 +110,12 @@ class StoreReader {
     return ProgressRows(*std::move(rows));
   }
 
+  // The record of one subscription.
+  absl::StatusOr<std::optional<storage::Progress>> ProgressOf(
+      const storage::MessageKey& key, storage::SubscriptionId subscription) {
+    return Noted(store_->GetProgressOf(shard_, key, subscription));
+  }
+
   absl::StatusOr<std::optional<storage::BacklogEntry>> Backlog(storage::SubscriptionId subscription,
                                                                const storage::MessageKey& place) {
     return Noted(store_->GetBacklog(shard_, subscription, place));

@@ -154,77 +154,93 @@ void PairTable::SetPending(const std::vector<std::pair<std::string, uint64_t>>& 
   for (const auto& [name, pending] : topics) topics_[name].pending = pending;
 }
 
-void PairTable::AddFamilies(Registry::Families* out) const {
-  const base::MutexLock lock(&mutex_);
-  // Calls value(series), a std::optional, for each pair and for the others.
-  const auto add = [&](prometheus::MetricType type, const char* name, const char* help,
-                       auto value) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    MetricFamily family = MakeFamily(type, name, help);
-    const auto sample = [&](const std::string& topic, const std::string& subscription,
-                            const Series& series) {
-      const std::optional<double> number = value(series);
-      if (!number.has_value()) return;
-      AddSample(&family, *number, {{"topic", topic}, {"subscription", subscription}});
-    };
-    for (const auto& [pair, series] : pairs_) sample(pair.first, pair.second, series);
-    // Settings and backlogs have no sum.
-    Series others;
-    others.sum = other_pairs_.sum;
-    sample(kOthers, kOthers, others);
-    out->push_back(std::move(family));
+// The value of a field of the sums.
+auto PairTable::NumberOf(uint64_t SubscriptionActivity::*field) {
+  return [field](const Series& series) -> std::optional<double> {
+    return static_cast<double>(series.sum.*field);
   };
-  const auto number = [](uint64_t SubscriptionActivity::*field) {
-    return [field](const Series& series) -> std::optional<double> {
-      return static_cast<double>(series.sum.*field);
-    };
+}
+
+// Adds a family with value(series), a std::optional, of each pair and of the others.
+template <typename Value>
+void PairTable::AddPairs(prometheus::MetricType type, const char* name, const char* help,
+                         Value value, Registry::Families* out) const {
+  MetricFamily family = MakeFamily(type, name, help);
+  const auto sample = [&](const std::string& topic, const std::string& subscription,
+                          const Series& series) {
+    const std::optional<double> number = value(series);
+    if (!number.has_value()) return;
+    AddSample(&family, *number, {{"topic", topic}, {"subscription", subscription}});
   };
-  add(kGauge, "duetime_subscription_backlog",
+  for (const auto& [pair, series] : pairs_) sample(pair.first, pair.second, series);
+  // Settings and backlogs have no sum.
+  Series others;
+  others.sum = other_pairs_.sum;
+  sample(kOthers, kOthers, others);
+  out->push_back(std::move(family));
+}
+
+void PairTable::AddStates(Registry::Families* out) const {
+  AddPairs(
+      kGauge, "duetime_subscription_backlog",
       "Due messages that the subscription has not settled, in memory and on disk.",
       [](const Series& series) -> std::optional<double> {
         if (!series.backlog.has_value()) return std::nullopt;
         return static_cast<double>(series.backlog->messages);
-      });
-  add(kGauge, "duetime_subscription_oldest_age_seconds",
+      },
+      out);
+  AddPairs(
+      kGauge, "duetime_subscription_oldest_age_seconds",
       "How long the oldest of these messages has been due; 0 if there is none.",
       [](const Series& series) -> std::optional<double> {
         if (!series.backlog.has_value()) return std::nullopt;
         return series.backlog->oldest_age_s;
-      });
-  add(kGauge, "duetime_subscription_in_flight", "Messages in flight.",
-      number(&SubscriptionActivity::in_flight));
-  add(kGauge, "duetime_subscription_streams", "Open Subscribe streams and waiting Pulls.",
-      number(&SubscriptionActivity::streams));
-  add(kGauge, "duetime_subscription_paused", "1 while the subscription or its topic is paused.",
-      [](const Series& series) -> std::optional<double> { return series.paused ? 1 : 0; });
+      },
+      out);
+  AddPairs(kGauge, "duetime_subscription_in_flight", "Messages in flight.",
+           NumberOf(&SubscriptionActivity::in_flight), out);
+  AddPairs(kGauge, "duetime_subscription_streams", "Open Subscribe streams and waiting Pulls.",
+           NumberOf(&SubscriptionActivity::streams), out);
+  AddPairs(
+      kGauge, "duetime_subscription_paused", "1 while the subscription or its topic is paused.",
+      [](const Series& series) -> std::optional<double> { return series.paused ? 1 : 0; }, out);
   const auto bound = [](auto field) {
     return [field](const Series& series) -> std::optional<double> {
       if (series.*field == 0 || !series.present) return std::nullopt;
       return static_cast<double>(series.*field);
     };
   };
-  add(kGauge, "duetime_subscription_retention_seconds",
-      "Messages that are later than this are given up. Absent without such a bound.",
-      bound(&Series::retention_s));
-  add(kGauge, "duetime_subscription_retention_messages",
-      "If more messages wait, the oldest are given up. Absent without such a bound.",
-      bound(&Series::retention_messages));
-  add(kCounter, "duetime_subscription_delivered_total", "Deliveries, including redeliveries.",
-      number(&SubscriptionActivity::delivered));
-  add(kCounter, "duetime_subscription_acked_total", "Messages acknowledged.",
-      number(&SubscriptionActivity::acked));
-  add(kCounter, "duetime_subscription_failed_total", "Attempts that failed.",
-      number(&SubscriptionActivity::failed));
-  add(kCounter, "duetime_subscription_dead_lettered_total", "Messages dead-lettered.",
-      number(&SubscriptionActivity::dead_lettered));
+  AddPairs(kGauge, "duetime_subscription_retention_seconds",
+           "Messages that are later than this are given up. Absent without such a bound.",
+           bound(&Series::retention_s), out);
+  AddPairs(kGauge, "duetime_subscription_retention_messages",
+           "If more messages wait, the oldest are given up. Absent without such a bound.",
+           bound(&Series::retention_messages), out);
+}
+
+void PairTable::AddCounters(Registry::Families* out) const {
+  AddPairs(kCounter, "duetime_subscription_delivered_total", "Deliveries, including redeliveries.",
+           NumberOf(&SubscriptionActivity::delivered), out);
+  AddPairs(kCounter, "duetime_subscription_acked_total", "Messages acknowledged.",
+           NumberOf(&SubscriptionActivity::acked), out);
+  AddPairs(kCounter, "duetime_subscription_failed_total", "Attempts that failed.",
+           NumberOf(&SubscriptionActivity::failed), out);
+  AddPairs(kCounter, "duetime_subscription_dead_lettered_total", "Messages dead-lettered.",
+           NumberOf(&SubscriptionActivity::dead_lettered), out);
   // The deliveries since the scrape before.
-  add(kGauge, "duetime_subscription_lateness_p50_seconds",
+  AddPairs(
+      kGauge, "duetime_subscription_lateness_p50_seconds",
       "Half of the first deliveries since the scrape before were at most that late; 3,600 is an "
       "hour or more.",
-      [](const Series& series) { return QuantileOf(series.recent, 0.5); });
-  add(kGauge, "duetime_subscription_lateness_p99_seconds",
+      [](const Series& series) { return QuantileOf(series.recent, 0.5); }, out);
+  AddPairs(
+      kGauge, "duetime_subscription_lateness_p99_seconds",
       "99 of 100 first deliveries since the scrape before were at most that late; 3,600 is an hour "
       "or more.",
-      [](const Series& series) { return QuantileOf(series.recent, 0.99); });
+      [](const Series& series) { return QuantileOf(series.recent, 0.99); }, out);
+}
+
+void PairTable::AddTopics(Registry::Families* out) const {
   MetricFamily accepted =
       MakeFamily(kCounter, "duetime_topic_accepted_total", "Messages accepted, by topic.");
   MetricFamily cancelled =
@@ -243,6 +259,13 @@ void PairTable::AddFamilies(Registry::Families* out) const {
   for (MetricFamily* const family : {&accepted, &cancelled, &pending}) {
     out->push_back(std::move(*family));
   }
+}
+
+void PairTable::AddFamilies(Registry::Families* out) const {
+  const base::MutexLock lock(&mutex_);
+  AddStates(out);
+  AddCounters(out);
+  AddTopics(out);
   AddSample(&out->emplace_back(
                 MakeFamily(kGauge, "duetime_metrics_pairs",
                            "Pairs of topic and subscription with series of their own; the limit is "

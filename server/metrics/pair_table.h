@@ -99,6 +99,13 @@ class PairTable {
     std::optional<uint64_t> pending;
   };
 
+  static auto NumberOf(uint64_t protocol::SubscriptionActivity::*field);
+  template <typename Value>
+  void AddPairs(prometheus::MetricType type, const char* name, const char* help, Value value,
+                Registry::Families* out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddStates(Registry::Families* out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddCounters(Registry::Families* out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddTopics(Registry::Families* out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Choose(const PairSamples& samples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool First(const std::string& topic) const;
   uint64_t BusynessOf(const PairSample& pair) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

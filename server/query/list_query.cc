@@ -301,6 +301,57 @@ absl::Status ReadByKey(MessageStore* store, const MessageFilter& filter, const L
 
 }  // namespace
 
+namespace {
+
+// The subscriptions among `readers` that have a backlog in the shard.
+absl::StatusOr<std::vector<storage::SubscriptionId>> ReadersBehind(
+    MessageStore* store, uint16_t shard, const std::vector<storage::SubscriptionId>& readers) {
+  const auto owners = store->BacklogSubscriptions(shard);
+  if (!owners.ok()) return owners.status();
+  std::vector<storage::SubscriptionId> behind;
+  for (const storage::SubscriptionId reader : readers) {
+    const auto& all = owners->subscriptions;
+    if (std::binary_search(all.begin(), all.end(), reader)) behind.push_back(reader);
+  }
+  return behind;
+}
+
+absl::Status ReadAttemptsOf(MessageStore* store, const std::vector<storage::SubscriptionId>& behind,
+                            ListRow* row) {
+  const auto progress = store->GetProgress(row->shard, row->key);
+  if (!progress.ok()) return progress.status();
+  for (const auto& [reader, one] : *progress) row->attempts = std::max(row->attempts, one.attempts);
+  for (const storage::SubscriptionId reader : behind) {
+    MessageKey place = row->key;
+    for (const auto& [other, one] : *progress) {
+      if (other == reader && one.listed) place.due_ms = one.retry_ms;
+    }
+    const auto entry = store->GetBacklog(row->shard, reader, place);
+    if (!entry.ok()) return entry.status();
+    if (entry->has_value()) row->attempts = std::max(row->attempts, (*entry)->attempts);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadAttempts(storage::MessageStore* store, uint64_t now_ms,
+                          const std::vector<storage::SubscriptionId>& readers, ListPage* page) {
+  std::vector<std::optional<std::vector<storage::SubscriptionId>>> behind(store->shard_count());
+  for (ListRow& row : page->rows) {
+    if (row.key.due_ms > now_ms) continue;
+    auto& of_shard = behind[row.shard];
+    if (!of_shard.has_value()) {
+      auto read = ReadersBehind(store, row.shard, readers);
+      if (!read.ok() && !storage::IsDamage(read.status())) return read.status();
+      of_shard = std::move(read).value_or(std::vector<storage::SubscriptionId>());
+    }
+    const absl::Status status = ReadAttemptsOf(store, *of_shard, &row);
+    if (!status.ok() && !storage::IsDamage(status)) return status;
+  }
+  return absl::OkStatus();
+}
+
 size_t AnswerSize(const ListPage& page) {
   size_t bytes = page.rows.size() * sizeof(ListRow);
   for (const ListRow& row : page.rows) bytes += row.head.size() + row.whole.size();

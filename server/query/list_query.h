@@ -59,6 +59,8 @@ struct ListRow {
   std::string head;
   // The whole record, if it was asked for and can be read.
   std::string whole{};
+  // See ReadAttempts.
+  uint32_t attempts = 0;
 };
 
 struct ListPage {
@@ -79,5 +81,14 @@ size_t AnswerSize(const ListPage& page);
 // The store writes the counters together with the messages. Errors come from the store.
 absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& filter,
                           const ListPosition& from, const ListBudget& budget, ListPage* page);
+
+// Fills in the attempts of the rows that are due by `now_ms`: the most of any subscription, as far
+// as the store knows. Those of messages in memory may be more. `readers` are the subscriptions of
+// the topic. Leaves out what is damaged; other errors come from the store.
+//
+// A message that has failed has a row of progress. One that was given back and then left memory has
+// only its entry in the backlog.
+absl::Status ReadAttempts(storage::MessageStore* store, uint64_t now_ms,
+                          const std::vector<storage::SubscriptionId>& readers, ListPage* page);
 
 }  // namespace duetime::query

@@ -117,6 +117,8 @@ TEST_P(MessageStoreContract, ProgressIsRemovedOneByOneAndTheRemovalMayBeRepeated
   Append({Remove(2, Key(1, 1), kFirst), Remove(2, Key(9, 9), kFirst)});
   Append({Remove(2, Key(1, 1), kFirst)});
   EXPECT_THAT(*store_->GetProgress(2, Key(1, 1)), ElementsAre(Pair(kSecond, kSettled)));
+  EXPECT_EQ(*store_->GetProgressOf(2, Key(1, 1), kSecond), kSettled);
+  EXPECT_EQ(*store_->GetProgressOf(2, Key(1, 1), kFirst), std::nullopt);
   // Records of one batch apply in the order given.
   Append({Remove(2, Key(1, 1), kSecond), Put(2, Key(1, 1), kFirst, kSettled),
           Put(2, Key(1, 1), kFirst, kFailed)});

@@ -95,7 +95,9 @@ class Server:
     def wait_for(self, holds, what: str, seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < deadline and self.process.poll() is None, what
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                with open(f"{self.scratch}/log", encoding="utf-8", errors="replace") as log:
+                    raise AssertionError(f"{what}: {log.read()[-2000:]}")
             time.sleep(0.05)
 
     def get(self, page: str) -> str:

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "duetime/v1/call.pb.h"
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/paths.h"
 
@@ -76,10 +77,11 @@ class ConsoleTest : public DaemonTest {
     std::ofstream(directory_.Join("secret.js")) << "a secret";
     std::filesystem::create_symlink(directory_.Join("secret.js"), assets() + "/link.js");
     const std::string output = directory_.Join("output");
-    console_ = std::make_unique<Subprocess>(
-        std::vector<std::string>{kTool, "console", "--listen", "127.0.0.1:0", "--assets", assets(),
-                                 "--server", server_->target()},
-        output, kEnvironment);
+    std::vector<std::string> words = {kTool,      "console", "--listen", "127.0.0.1:0",
+                                      "--assets", assets(),  "--server", server_->target()};
+    const std::vector<std::string> more = options();
+    words.insert(words.end(), more.begin(), more.end());
+    console_ = std::make_unique<Subprocess>(words, output, kEnvironment);
     const auto deadline = Clock::now() + Millis(20'000);
     for (size_t at = std::string::npos; at == std::string::npos;) {
       ASSERT_LT(Clock::now(), deadline) << ReadWholeFile(output);
@@ -90,6 +92,7 @@ class ConsoleTest : public DaemonTest {
     }
   }
 
+  virtual std::vector<std::string> options() const { return {}; }
   std::string assets() const { return directory_.Join("assets"); }
   std::string host() const { return absl::StrCat("127.0.0.1:", port_); }
 
@@ -162,6 +165,47 @@ TEST_F(ConsoleTest, EveryUnaryCallIsThereAndNoStreamIs) {
   }
   EXPECT_GT(calls, 30);
   EXPECT_EQ(streams, 3);
+}
+
+TEST_F(ConsoleTest, KeepsAHistory) {
+  // The first sample is taken when the console begins to listen.
+  Json server;
+  const auto deadline = Clock::now() + Millis(20'000);
+  do {
+    ASSERT_LT(Clock::now(), deadline);
+    server = Json::parse(Get("/history.json").body);
+  } while (server["times"].empty());
+  EXPECT_EQ(server["values"]["accepted"].size(), server["times"].size());
+  EXPECT_EQ(Get("/history.json?topic=none").status, 200);
+  const std::string foreign =
+      absl::StrCat("GET /history.json HTTP/1.1\r\nHost: attacker.example:", port_, "\r\n\r\n");
+  EXPECT_EQ(Exchange(port_, foreign).status, 403);
+}
+
+class ReadOnlyConsoleTest : public ConsoleTest {
+ protected:
+  std::vector<std::string> options() const override { return {"--read-only"}; }
+};
+
+TEST_F(ReadOnlyConsoleTest, RefusesEveryCallThatDoesMoreThanRead) {
+  int refused = 0;
+  for (const char* service : {"Messages", "Admin"}) {
+    const auto* methods = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+        absl::StrCat("duetime.v1.", service));
+    ASSERT_NE(methods, nullptr);
+    for (int i = 0; i < methods->method_count(); ++i) {
+      const auto& method = *methods->method(i);
+      if (method.client_streaming() || method.server_streaming()) continue;
+      const bool reads = method.options().GetExtension(v1::call).repeat() == v1::CALL_REPEAT_READ;
+      const Answer answer = Call(absl::StrCat(service, "/", method.name()), "{}");
+      EXPECT_EQ(answer.reason() == "CONSOLE_READ_ONLY", !reads) << method.full_name();
+      if (reads) continue;
+      ++refused;
+      EXPECT_EQ(answer.status, 403) << method.full_name();
+    }
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_EQ(Json::parse(Get("/console.json").body)["read_only"], true);
 }
 
 TEST_F(ConsoleTest, RefusesWhatThePageDoesNotSend) {

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <sys/wait.h>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -213,6 +215,64 @@ TEST_F(GatewayTest, ABatchWithRequestIdsOutlivesARestartOfACell) {
   for (const v1::ScheduleResult& result : scheduled.results()) {
     EXPECT_TRUE(result.has_message()) << result.error().message();
   }
+}
+
+// The callers share one stream.
+TEST_F(GatewayTest, ACallToAStoppedCellHoldsUpNoCallToAnother) {
+  StartGateway({"--gateway-wait-ms=20000"});
+  const std::vector<std::string> keys = {KeyIn("a"), KeyIn("b")};
+  grpc::ClientContext context;
+  SetDeadline(&context, Millis(40'000));
+  const auto stream = messages_->CallStream(&context);
+  v1::CallStreamRequest frame;
+  int64_t calls = 0;
+  const auto add = [&](size_t cell) {
+    v1::StreamedCall* const call = frame.add_calls();
+    call->set_number(2 * ++calls + static_cast<int64_t>(cell));
+    *call->mutable_schedule() = Request("t", Millis(3'600'000));
+    call->mutable_schedule()->set_key(keys[cell]);
+    call->mutable_schedule()->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+    return call;
+  };
+  // The answers by cell.
+  std::vector<v1::StreamedAnswer> answers[2];
+  const auto read = [&](size_t cell, size_t count) {
+    v1::CallStreamResponse response;
+    while (answers[cell].size() < count && stream->Read(&response)) {
+      for (const auto& answer : response.answers()) answers[answer.number() % 2].push_back(answer);
+    }
+  };
+  const pid_t stopped = cells_["a"].server->pid();
+  kill(stopped, SIGSTOP);
+  ASSERT_EQ(waitpid(stopped, nullptr, WUNTRACED), stopped) << "every thread of it stands still";
+  for (size_t round = 1; round <= 20; ++round) {
+    frame.Clear();
+    for (const size_t cell : {0u, 1u, 1u, 0u}) add(cell);
+    ASSERT_TRUE(stream->Write(frame));
+    read(1, 2 * round);
+    ASSERT_EQ(answers[1].size(), 2 * round);
+    ASSERT_EQ(answers[0].size(), 0u);
+  }
+  // A call to the stopped cell ends at its own deadline.
+  frame.Clear();
+  v1::StreamedCall* const impatient = add(0);
+  impatient->mutable_timeout()->set_nanos(300'000'000);
+  ASSERT_TRUE(stream->Write(frame));
+  read(0, 1);
+  ASSERT_EQ(answers[0].size(), 1u);
+  EXPECT_EQ(answers[0][0].number(), impatient->number());
+  EXPECT_EQ(answers[0][0].error().reason(), "CELL_UNAVAILABLE");
+  answers[0].clear();
+  kill(stopped, SIGCONT);
+  read(0, 40);
+  ASSERT_EQ(answers[0].size(), 40u);
+  for (const auto& of_cell : answers) {
+    for (const v1::StreamedAnswer& answer : of_cell) {
+      EXPECT_TRUE(answer.has_schedule()) << answer.error().message();
+    }
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 // What reads only has no outcome that is unknown, and does not wait for a cell that is away.

@@ -23,10 +23,10 @@ def output_of(*argv: str) -> str:
 def commands_of(duetime: str, words: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """Every command that runs, with its help."""
     text = output_of(duetime, *words, "--help")
-    below = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.MULTILINE)
-    if below is None:
+    # Commands stand in groups before the footer. Their names are in small letters, those of arguments in large ones.
+    names = re.findall(r"^  ([a-z][\w-]*) ", text.split("\n\n\n", 1)[0], re.MULTILINE)
+    if not names:
         return [(" ".join(words), text)]
-    names = re.findall(r"^  ([\w-]+)", below[1], re.MULTILINE)
     return [command for name in names for command in commands_of(duetime, (*words, name))]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A subscription loses its reader, its handlers begin to fail, and its backlog is on disk: the number, the metrics, the
-alerts, top and doctor say the same within two seconds, also after a kill and through a gateway.
+alerts, top, doctor and explain say the same within two seconds, also after a kill and through a gateway.
 
     tests/integration/numbers_test.py DUETIMED DUETIME FOLDER
 
@@ -73,9 +73,16 @@ def play(server: Server, alerts: Alerts, scratch: str) -> None:
 
     # Handlers fail, and give some messages up.
     step = server.samples()
-    server.tool("subscribe", "t", "--subscription", "s", "--nack", "1h", "--reason", "no database", "--max", "50", "--quiet")
+    nacked = server.tool("subscribe", "t", "--subscription", "s", "--nack", "1h",
+                         "--reason", "no database", "--max", "50").stdout
+    failed = re.findall(r"\b[0-9a-z]{26}\b", nacked)[0]
     expect(server, MESSAGES)
     expect_alerts("DuetimeFailing")
+    assert "no database" in server.tool("explain", failed).stdout, "explain does not know why the message failed"
+    server.restart()
+    expect(server, MESSAGES)
+    assert "no database" in server.tool("explain", failed).stdout, "explain forgot why the message failed"
+    step = server.samples()
     server.tool("subscribe", "t", "--subscription", "s", "--dead-letter", "--max", "5", "--quiet")
     expect(server, MESSAGES - 5)
     server.tool("subscription", "update", "t", "s", "--retention-max", str(MESSAGES * 6 // 5))

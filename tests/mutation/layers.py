@@ -129,8 +129,8 @@ FAULTS = [
      "if (core_.table.FindAt(key, other) == kNoEntry && !rows->Settled(other->state.id)) {", "if (false) {",
      "fanout_crash_test", "P1", 120),
     ("the settlement of one of several subscriptions is not written", ENDS,
-     "core_.records.PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
-     "if (false) core_.records.PutProgress(entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
+     "core_.records.PutProgress( entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
+     "if (false) core_.records.PutProgress( entry.key(), subscription.state.id, {.state = Progress::State::kSettled,",
      "fanout_crash_test", "P1", 120),
 
     # ---- The daemon

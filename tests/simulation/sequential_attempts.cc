@@ -13,32 +13,35 @@ namespace duetime::simulation {
 using protocol::LeaseToken;
 
 void SequentialContract::OnHolder(LeaseToken token, const std::string& client_id) {
-  if (Message* const message = FindLease(token)) message->current.client_id = client_id;
+  if (Message* const message = FindLease(token)) message->client_id = client_id;
 }
 
 void SequentialContract::NewAttempt(base::Now now, uint32_t number, Message* message) {
   EndIfLate(now, message);
-  message->current = {.number = number};
+  message->current = number;
   message->begin_ms = now.wall_ms;
 }
 
 void SequentialContract::EndAttempt(base::Now now, storage::AttemptEnd how, uint64_t delay_ms,
                                     const std::string& reason, Message* message) {
-  storage::Attempt& attempt = message->current;
-  attempt.end = how;
-  attempt.end_ms = now.wall_ms;
-  attempt.held_ms = now.wall_ms > message->begin_ms ? now.wall_ms - message->begin_ms : 0;
-  attempt.delay_ms = delay_ms;
-  attempt.reason = reason;
-  message->ended.push_back(attempt);
+  const uint64_t begin_ms = message->begin_ms;
+  message->ended.push_back(
+      storage::AddAttempt("", {.number = message->current,
+                               .end = how,
+                               .end_ms = now.wall_ms,
+                               .held_ms = now.wall_ms > begin_ms ? now.wall_ms - begin_ms : 0,
+                               .delay_ms = delay_ms,
+                               .client_id = message->client_id,
+                               .reason = reason}));
 }
 
-bool SequentialContract::TellsAll(const std::vector<storage::Attempt>& told,
-                                  const Message& message) {
-  const std::vector<storage::Attempt>& ended = message.ended;
+bool SequentialContract::TellsAll(const storage::Attempts& told, const Message& message) {
+  const std::vector<std::string>& ended = message.ended;
   const size_t last = std::min(ended.size(), storage::kLastAttemptsMax);
-  return std::equal(told.begin(), told.end(), ended.end() - static_cast<int64_t>(last),
-                    ended.end());
+  return std::equal(told.begin(), told.end(), ended.end() - static_cast<int64_t>(last), ended.end(),
+                    [](const storage::Attempt& one, const std::string& bytes) {
+                      return storage::AddAttempt("", one) == bytes;
+                    });
 }
 
 void SequentialContract::EndIfLate(base::Now now, Message* message) {
@@ -61,12 +64,12 @@ void SequentialContract::CompareAttempts(const std::string& name, const Message&
 void SequentialContract::RecoverAttempts(const storage::Progress* row, Host::End how,
                                          Message* message) {
   const bool power = how == Host::End::kPowerCut;
-  const auto told = storage::DecodeAttempts(row == nullptr ? "" : row->last_attempts);
+  const auto told =
+      storage::DecodeAttempts(row == nullptr ? absl::string_view() : row->last_attempts);
   if (!told.has_value()) return Violate(message->id.ToString() + ": attempts that nobody wrote");
-  std::vector<storage::Attempt>& known = message->ended;
-  while (power && !known.empty() && (told->empty() || known.back() != told->back())) {
-    known.pop_back();
-  }
+  std::vector<std::string>& known = message->ended;
+  const std::string last = told->empty() ? "" : storage::AddAttempt("", told->back());
+  while (power && !known.empty() && known.back() != last) known.pop_back();
   if (!TellsAll(*told, *message)) {
     Violate(message->id.ToString() + ": a restart knows other attempts than those that happened");
   }

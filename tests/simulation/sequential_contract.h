@@ -69,9 +69,11 @@ class SequentialContract final : public Contract {
     bool stopped = false;
     // The attempt that goes on, and those that ended without a settlement. Get tells the last of
     // them.
-    storage::Attempt current;
+    uint32_t current = 0;
     uint64_t begin_ms = 0;
-    std::vector<storage::Attempt> ended;
+    std::string client_id;
+    // Each as AddAttempt encodes it alone.
+    std::vector<std::string> ended;
 
     bool pending() const { return !end.has_value(); }
   };
@@ -172,7 +174,7 @@ class SequentialContract final : public Contract {
                          const std::string& reason, Message* message);
   // The same, if its lease has ended by time.
   static void EndIfLate(base::Now now, Message* message);
-  static bool TellsAll(const std::vector<storage::Attempt>& told, const Message& message);
+  static bool TellsAll(const storage::Attempts& told, const Message& message);
   // Compares what a Get tells of a due message's attempts.
   void CompareAttempts(const std::string& name, const Message& message,
                        const protocol::GetReply& actual);

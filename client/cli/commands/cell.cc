@@ -51,7 +51,7 @@ std::string CellText(const v1::ServerInfoResponse& info) {
         absl::Trunc(client::FromProto(member.report_age()), absl::Seconds(1));
     lines.push_back({member.name(), member.address(), RoleOf(member), absl::StrCat(member.epoch()),
                      absl::StrCat(groups - member.groups()),
-                     absl::StrCat(FormatDurationText(age), " ago"), ClockOf(member)});
+                     absl::StrCat(FormatAgeText(age), " ago"), ClockOf(member)});
   }
   return absl::StrCat(
       info.cell().member(), " answers; ",

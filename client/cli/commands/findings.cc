@@ -60,7 +60,7 @@ Finding CheckState(const v1::ServerInfoResponse& info) {
   const absl::Duration uptime = absl::Trunc(client::FromProto(info.uptime()), absl::Seconds(1));
   switch (info.state()) {
     case v1::SERVING_STATE_SERVING:
-      return Ok("server", absl::StrCat("has served for ", FormatDurationText(uptime)));
+      return Ok("server", absl::StrCat("has served for ", FormatAgeText(uptime)));
     case v1::SERVING_STATE_STORAGE_FAILED:
       return Bad("server", "storage-failed", "a write to its disk failed, and it accepts nothing",
                  "Find the cause in its log, then restart it; acknowledged messages are safe.");
@@ -282,7 +282,7 @@ Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
   }
   return Warning(
       "offset", "clock-offset",
-      absl::StrCat("the server's time is ", FormatDurationText(distance),
+      absl::StrCat("the server's time is ", FormatAgeText(distance),
                    offset > absl::ZeroDuration() ? " ahead of" : " behind", " this machine's"),
       "Synchronise the clocks of both machines by NTP.");
 }
@@ -294,13 +294,12 @@ Finding CheckCertificate(absl::Time end, absl::Time now) {
       "Put a new certificate and key in place of tls_cert and tls_key; the server reads them "
       "within two seconds.";
   if (left <= absl::ZeroDuration()) {
-    return Bad(
-        "certificate", "certificate-ended",
-        absl::StrCat("the server's TLS certificate ended ", FormatDurationText(hours), " ago"),
-        kAdvice);
+    return Bad("certificate", "certificate-ended",
+               absl::StrCat("the server's TLS certificate ended ", FormatAgeText(hours), " ago"),
+               kAdvice);
   }
   const std::string text =
-      absl::StrCat("the server's TLS certificate ends in ", FormatDurationText(hours));
+      absl::StrCat("the server's TLS certificate ends in ", FormatAgeText(hours));
   if (left >= kCertificateMin) return Ok("certificate", text);
   return left < kCertificateBad ? Bad("certificate", "certificate-ends-soon", text, kAdvice)
                                 : Warning("certificate", "certificate-ends-soon", text, kAdvice);
@@ -450,7 +449,7 @@ Findings CheckReaders(const std::vector<v1::Topic>& topics,
       "readers", "subscription-without-reader",
       absl::StrCat(SomeText(unread, subscriptions.size(), "subscriptions"), " have no reader for ",
                    messages, " due messages, the oldest of which has waited for ",
-                   FormatDurationText(absl::Trunc(server_time - oldest, absl::Seconds(1)))),
+                   FormatAgeText(absl::Trunc(server_time - oldest, absl::Seconds(1)))),
       "Start their subscribers, or delete what nothing reads: duetime subscription "
       "delete TOPIC NAME.")};
 }

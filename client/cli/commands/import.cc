@@ -191,7 +191,7 @@ class Importer {
     if (part.value_or(0) > 0) {
       const absl::Duration left = absl::Seconds(Seconds() * (1 - *part) / *part);
       absl::StrAppendFormat(&text, ", %.0f%%, %s left", *part * 100,
-                            FormatDurationText(absl::Trunc(left, absl::Seconds(1))));
+                            FormatAgeText(absl::Trunc(left, absl::Seconds(1))));
     }
     std::cerr << text << std::flush;
     cleared_ = false;

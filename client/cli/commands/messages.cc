@@ -13,6 +13,7 @@
 #include "client/cli/show.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/terminal/signals.h"
+#include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/delay_client.h"
@@ -276,8 +277,50 @@ ExitCode RunCancel(const Settings& settings, const Input& input) {
   });
 }
 
+// ---- list
+
+std::string ContentText(const v1::Message& message, const absl::TimeZone&) {
+  return Printable(message.payload(), kShownBytesMax);
+}
+
+ExitCode RunList(const Settings& settings, const Input& input, const v1::ListRequest& request,
+                 Client* client) {
+  Rows rows = MessageRows();
+  if (input.Has("--full")) {
+    rows = Join({rows,
+                 {Row("attributes", {Column("ATTRIBUTES")}),
+                  Row("", {As(ContentText), Column("CONTENT")})}});
+  }
+  return ShowPages(settings, request, input.Has("--all"), rows,
+                   [client](const v1::ListRequest& page) { return client->List(page); });
+}
+
 absl::Status CheckTargets(Input* input) {
   return input->Has("ID") || input->Has("--key") ? absl::OkStatus() : NoTarget();
+}
+
+Command ListCommand() {
+  return {"list",
+          "List the pending messages of a topic, the next one due first",
+          "With --key-prefix they come in the order of their keys. With --json each message is a "
+          "line, "
+          "and a last line\nwith next_page_token says that there are more.",
+          {"orders", "orders --from now --to +1h --label customer=42",
+           "orders --key-prefix order- --state scheduled,due --all --json", "orders --full"},
+          Join({{Row("topic", "TOPIC", "The topic", {Required()})},
+                FilterRows(),
+                {Row("states", "--state",
+                     "Only messages in this state; may be repeated or listed by commas",
+                     {OneOf({{"scheduled", v1::Message::STATE_SCHEDULED},
+                             {"due", v1::Message::STATE_DUE},
+                             {"in-flight", v1::Message::STATE_IN_FLIGHT}})})},
+                {Row("", "--full", "Show attributes and the beginning of each payload too",
+                     {Type(Row::Type::kFlag)})},
+                PageRows()}),
+          Do<Client, v1::ListRequest>(RunList).After([](Input* input) {
+            if (!input->Has("--full")) return;
+            input->Mutable<v1::ListRequest>()->set_view(v1::MESSAGE_VIEW_FULL);
+          })};
 }
 
 }  // namespace
@@ -347,22 +390,7 @@ Commands MessageCommands() {
        {"0g1yay0000000000g9r8cwx3v4", "--topic orders --key order-17"},
        TargetRows(),
        explain.After(CheckTarget<v1::ExplainRequest>)},
-      {"list",
-       "List the pending messages of a topic, the next one due first",
-       "With --key-prefix they come in the order of their keys. With --json each message is a "
-       "line, "
-       "and a last line\nwith next_page_token says that there are more.",
-       {"orders", "orders --from now --to +1h --label customer=42",
-        "orders --key-prefix order- --state scheduled,due --all --json"},
-       Join({{Row("topic", "TOPIC", "The topic", {Required()})},
-             FilterRows(),
-             {Row("states", "--state",
-                  "Only messages in this state; may be repeated or listed by commas",
-                  {OneOf({{"scheduled", v1::Message::STATE_SCHEDULED},
-                          {"due", v1::Message::STATE_DUE},
-                          {"in-flight", v1::Message::STATE_IN_FLIGHT}})})},
-             PageRows()}),
-       Pages(&Client::List, MessageRows())},
+      ListCommand(),
   };
 }
 

@@ -234,7 +234,7 @@ std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
   }
   return absl::StrCat(FormatTimeText(received, zone), "  ", delivery.message_id(), "  attempt ",
                       delivery.attempt(), delivery.maybe_redelivered() ? " (repeat?)" : "",
-                      "  late ", FormatDurationText(delivery.lateness()), "  ", was,
+                      "  late ", FormatAgeText(delivery.lateness()), "  ", was,
                       Printable(delivery.payload(), kShownBytesMax), "\n");
 }
 

@@ -82,7 +82,7 @@ std::string AllFields(const Message& message, const absl::TimeZone& zone) {
 std::string StartText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
   const absl::Duration uptime = absl::Trunc(FromProto(info.uptime()), absl::Seconds(1));
   return absl::StrCat(FormatTimeText(FromProto(info.start_time()), zone), " (start ", info.epoch(),
-                      " of this data directory, up ", FormatDurationText(uptime), ")");
+                      " of this data directory, up ", FormatAgeText(uptime), ")");
 }
 
 std::string ServerTimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/sampler.h"
 #include "client/cli/commands/top_screen.h"
 #include "client/cli/connection/connection_error.h"
 #include "client/cli/show.h"
@@ -25,67 +26,9 @@ namespace {
 using client::AdminClient;
 using client::Client;
 
-// So many topics are read. Each costs a few calls.
-constexpr int kTopicsShown = 200;
 // A server that does not answer must not keep the user from leaving.
 constexpr absl::Duration kDeadlineMax = absl::Seconds(2);
 constexpr char kKeys[] = "order: r rate, l late, d due, p pending, n name; q ends";
-
-// Reads samples from the server.
-class Sampler {
- public:
-  Sampler(Client* client, AdminClient* admin, std::string prefix, Signals* signals)
-      : client_(client), admin_(admin), prefix_(std::move(prefix)), signals_(signals) {}
-
-  // CANCELLED if a signal came that ends the command.
-  absl::StatusOr<Sample> Read() {
-    Sample sample;
-    absl::StatusOr<v1::ServerInfoResponse> info = client_->ServerInfo();
-    if (!info.ok()) return info.status();
-    sample.info = *std::move(info);
-    v1::ListTopicsRequest request;
-    request.set_name_prefix(prefix_);
-    request.set_page_size(kTopicsShown);
-    const absl::StatusOr<v1::ListTopicsResponse> topics = admin_->ListTopics(request);
-    if (!topics.ok()) return topics.status();
-    for (const v1::Topic& topic : topics->topics()) {
-      if (signals_->Interrupted()) return absl::CancelledError("interrupted");
-      absl::StatusOr<TopicSample> one = ReadTopic(topic.name());
-      // The topic or its subscription was deleted meanwhile.
-      if (absl::IsNotFound(one.status())) continue;
-      if (!one.ok()) return one.status();
-      sample.topics.push_back(*std::move(one));
-    }
-    return sample;
-  }
-
- private:
-  absl::StatusOr<TopicSample> ReadTopic(const std::string& name) {
-    v1::GetTopicRequest of_topic;
-    of_topic.set_name(name);
-    const absl::StatusOr<v1::Topic> topic = admin_->GetTopic(of_topic);
-    if (!topic.ok()) return topic.status();
-    TopicSample sample = {.topic = *topic};
-    v1::ListSubscriptionsRequest of_list;
-    of_list.set_topic(name);
-    const auto list = admin_->ListSubscriptions(of_list);
-    if (!list.ok()) return list.status();
-    for (const v1::Subscription& subscription : list->subscriptions()) {
-      v1::GetSubscriptionRequest request;
-      request.set_topic(name);
-      request.set_name(subscription.name());
-      const absl::StatusOr<v1::Subscription> counted = admin_->GetSubscription(request);
-      if (!counted.ok()) return counted.status();
-      sample.subscriptions.push_back(*counted);
-    }
-    return sample;
-  }
-
-  Client* const client_;
-  AdminClient* const admin_;
-  const std::string prefix_;
-  Signals* const signals_;
-};
 
 std::string LineJson(const TopicLine& line) {
   nlohmann::ordered_json json = {{"topic", line.name},      {"pending", line.pending},

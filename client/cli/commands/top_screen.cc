@@ -27,13 +27,6 @@ constexpr size_t kNoteWidth = 16;
 
 absl::Time TimeOf(const Sample& sample) { return client::FromProto(sample.info.server_time()); }
 
-// Changes per second of a counter. A counter that went back began again, in a new run of the
-// server.
-std::optional<double> RateOf(int64_t before, int64_t now, absl::Duration between) {
-  if (between <= absl::ZeroDuration()) return std::nullopt;
-  return static_cast<double>(now >= before ? now - before : now) / absl::ToDoubleSeconds(between);
-}
-
 std::string RateText(const std::optional<double>& rate) {
   return rate.has_value() ? absl::StrFormat("%.*f", *rate < 10 && *rate > 0 ? 1 : 0, *rate) : "-";
 }
@@ -43,7 +36,7 @@ std::string LateText(const std::optional<absl::Duration>& late) {
   const absl::Duration unit = *late < absl::Seconds(10) ? absl::Milliseconds(1)
                               : *late < absl::Hours(1)  ? absl::Seconds(1)
                                                         : absl::Minutes(1);
-  return FormatDurationText(absl::Trunc(*late, unit));
+  return FormatAgeText(absl::Trunc(*late, unit));
 }
 
 void AddNote(bool holds, absl::string_view word, std::string* note) {
@@ -114,9 +107,8 @@ std::tuple<double, std::string> PlaceOf(const TopicLine& line, Order order) {
 std::string HeadText(const std::string& server, const Sample* before, const Sample& now) {
   const v1::ServerInfoResponse& info = now.info;
   const absl::Duration uptime = absl::Trunc(client::FromProto(info.uptime()), absl::Seconds(1));
-  std::string text =
-      absl::StrCat(server, "  ", info.version(), "  ", PaintState(WordOf(info.state())), "  up ",
-                   FormatDurationText(uptime));
+  std::string text = absl::StrCat(server, "  ", info.version(), "  ",
+                                  PaintState(WordOf(info.state())), "  up ", FormatAgeText(uptime));
   if (info.clock_state() != v1::CLOCK_STATE_NORMAL) {
     absl::StrAppend(&text, "  clock ", Paint(Colour::kRed, WordOf(info.clock_state())));
   }
@@ -153,6 +145,11 @@ std::string ColumnsText(const std::string& name, const std::vector<std::string>&
 }
 
 }  // namespace
+
+std::optional<double> RateOf(int64_t before, int64_t now, absl::Duration between) {
+  if (between <= absl::ZeroDuration()) return std::nullopt;
+  return static_cast<double>(now >= before ? now - before : now) / absl::ToDoubleSeconds(between);
+}
 
 std::optional<Order> OrderOf(absl::string_view word) {
   for (const auto& [name, order] : {std::pair<absl::string_view, Order>{"rate", Order::kRate},

@@ -42,6 +42,10 @@ struct TopicLine {
   std::string note{};
 };
 
+// Changes per second of a counter. A counter that went back began again, in a new run of the
+// server. Absent if no time passed.
+std::optional<double> RateOf(int64_t before, int64_t now, absl::Duration between);
+
 enum class Order { kRate, kLate, kDue, kPending, kName };
 
 // The order of a word: "rate", "late", "due", "pending" or "name". Its first letter is enough.

@@ -19,6 +19,7 @@
 #include "client/cli/console/assets.h"
 #include "client/cli/console/connection_limits.h"
 #include "client/cli/console/console_address.h"
+#include "client/cli/console/recorder.h"
 #include "client/cli/console/site.h"
 #include "client/cli/show.h"
 #include "client/cli/terminal/signals.h"
@@ -38,6 +39,7 @@ struct ConsoleOptions {
   // The values of Host that others than this machine send.
   std::vector<std::string> public_hosts;
   bool login = false;
+  bool read_only = false;
   std::string cert_file;
   std::string key_file;
 
@@ -94,6 +96,7 @@ absl::StatusOr<ConsoleOptions> ReadOptions(const Settings& settings, const Input
     options.public_hosts.push_back(*std::move(host));
   }
   options.login = input.Has("--login");
+  options.read_only = input.Has("--read-only");
   options.cert_file = input.Text("--serve-cert");
   options.key_file = input.Text("--serve-key");
   absl::Status status = CheckListen(options, input.Text("--listen"));
@@ -189,7 +192,19 @@ absl::Status Serve(const Settings& settings, const Input& input) {
     if (absl::Status status = login->CheckServer(); !status.ok()) return status;
   }
 
-  const Site site(settings, *std::move(assets), options->metrics, *channel, login.get());
+  absl::StatusOr<Recorder::Sources> sources =
+      Recorder::SourcesOf(settings, options->login, options->metrics);
+  if (!sources.ok()) return sources.status();
+  History history;
+  Recorder recorder(*std::move(sources), &signals, &history);
+
+  const Site site({.settings = settings,
+                   .assets = *std::move(assets),
+                   .metrics = options->metrics,
+                   .channel = *channel,
+                   .login = login.get(),
+                   .history = options->login && !options->metrics.has_value() ? nullptr : &history,
+                   .read_only = options->read_only});
   absl::StatusOr<Listeners> listeners = Listen(&*options);
   if (!listeners.ok()) return listeners.status();
   const std::vector<std::string> hosts = HostsOf(*options, listeners->addresses);
@@ -212,8 +227,9 @@ absl::Status Serve(const Settings& settings, const Input& input) {
     served.push_back(
         std::async(std::launch::async, [&server] { return server->listen_after_bind(); }));
   }
-  while (signals.Wait(absl::Hours(1)) == 0) {
-  }
+  do {
+    recorder.Record();
+  } while (signals.Wait(History::kPeriod) == 0);
   for (size_t i = 0; i < served.size(); ++i) {
     // A server that does not listen yet would not notice the stop.
     constexpr std::chrono::milliseconds kPause{1};
@@ -242,9 +258,10 @@ Command ConsoleCommand() {
       "Without --login the page is for a browser on this machine: it has the rights of this "
       "command, and the console listens on the loopback only. With --login each person gives "
       "a token of the server, whose rights they then have; with a certificate, too, the "
-      "console may listen on any address. Ctrl-C ends it.",
+      "console may listen on any address. It keeps the rates and the lateness of the last six "
+      "hours. Ctrl-C ends it.",
       {"", "--listen 127.0.0.1:8080 --server 10.0.0.7:7788 --tls-ca ca.pem",
-       "--metrics 127.0.0.1:7789",
+       "--metrics 127.0.0.1:7789 --read-only",
        "--login --listen 0.0.0.0:443 --serve-cert tls.crt --serve-key tls.key --public-host "
        "duetime.example.com"},
       {Row("", "--listen",
@@ -254,6 +271,9 @@ Command ConsoleCommand() {
        Row("", "--login",
            "Ask each person for a token. The server must have access control, and the console "
            "no token of its own",
+           {Type(Row::Type::kFlag)}),
+       Row("", "--read-only",
+           "Change nothing: refuse every call that does more than read, also of people with rights",
            {Type(Row::Type::kFlag)}),
        Row("", "--serve-cert", "The certificate of the console (PEM, with its chain), for HTTPS",
            {Needs({"--serve-key"})}),

@@ -18,6 +18,7 @@
 #include "client/cli/console/http_error.h"
 #include "client/cli/json.h"
 #include "client/cpp/error.h"
+#include "duetime/v1/call.pb.h"
 
 namespace duetime::cli {
 namespace {
@@ -54,6 +55,10 @@ absl::StatusOr<std::string> RpcBridge::Call(absl::string_view path, const std::s
     return MakeError(
         absl::StatusCode::kUnimplemented, "METHOD_STREAMS",
         absl::StrCat(method->full_name(), " is a stream; the console makes unary calls"));
+  }
+  if (read_only_ && method->options().GetExtension(v1::call).repeat() != v1::CALL_REPEAT_READ) {
+    return MakeError(absl::StatusCode::kPermissionDenied, "CONSOLE_READ_ONLY",
+                     "this console was started with --read-only: it changes nothing");
   }
   const std::unique_ptr<Message> request = NewMessage(method->input_type());
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, request.get());

@@ -20,8 +20,9 @@ namespace duetime::cli {
 // protos needs no code here. Does not repeat a call: a person at the page decides. Thread-safe.
 class RpcBridge {
  public:
-  RpcBridge(std::shared_ptr<grpc::Channel> channel, absl::Duration deadline)
-      : channel_(std::move(channel)), deadline_(deadline) {}
+  // With `read_only`, makes the calls that read, and no other.
+  RpcBridge(std::shared_ptr<grpc::Channel> channel, absl::Duration deadline, bool read_only)
+      : channel_(std::move(channel)), deadline_(deadline), read_only_(read_only) {}
 
   // Calls `method`, for example "duetime.v1.Messages/Get", with a request in proto3 JSON, and with
   // `token` unless it is empty. Returns the response as JSON with the field names of the proto.
@@ -29,12 +30,14 @@ class RpcBridge {
   //
   //   UNIMPLEMENTED      METHOD_UNKNOWN, METHOD_STREAMS
   //   INVALID_ARGUMENT   MALFORMED_REQUEST   the text is not the JSON of the request
+  //   PERMISSION_DENIED  CONSOLE_READ_ONLY
   absl::StatusOr<std::string> Call(absl::string_view method, const std::string& json,
                                    const std::string& token) const;
 
  private:
   const std::shared_ptr<grpc::Channel> channel_;
   const absl::Duration deadline_;
+  const bool read_only_;
 };
 
 }  // namespace duetime::cli

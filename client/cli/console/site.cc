@@ -10,6 +10,7 @@
 #include "client/cli/connection/connection.h"
 #include "client/cli/console/connection_limits.h"
 #include "client/cli/console/http_error.h"
+#include "client/cli/console/metrics.h"
 #include "client/cli/json.h"
 
 namespace duetime::cli {
@@ -19,8 +20,7 @@ constexpr char kJsonType[] = "application/json; charset=utf-8";
 constexpr char kApi[] = "/api/";
 constexpr char kAbout[] = "/console.json";
 constexpr char kMetrics[] = "/metrics";
-constexpr int kMetricsTimeoutSeconds = 3;
-constexpr size_t kMetricsBytesMax = 8 << 20;
+constexpr char kHistory[] = "/history.json";
 
 // The options of the command line that lead to this server from any shell, so that the page can
 // show whole commands.
@@ -94,9 +94,11 @@ void Site::Get(const httplib::Request& request, httplib::Response* response) con
   absl::Status status;
   if (request.path == kAbout) {
     status = GetAbout(request, response);
-  } else if (request.path == kMetrics && metrics_.has_value()) {
+  } else if (request.path == kMetrics && parts_.metrics.has_value()) {
     status = GetMetrics(request, response);
-  } else if (const auto asset = assets_.find(request.path); asset != assets_.end()) {
+  } else if (request.path == kHistory && parts_.history != nullptr) {
+    status = GetHistory(request, response);
+  } else if (const auto asset = parts_.assets.find(request.path); asset != parts_.assets.end()) {
     response->set_content(asset->second.content, asset->second.content_type);
   } else {
     status = NoSuchPath("there is no such file");
@@ -109,59 +111,64 @@ void Site::Post(const httplib::Request& request, httplib::Response* response) co
   if (!absl::ConsumePrefix(&method, kApi))
     return Fail(NoSuchPath("calls are below /api/"), response);
   std::string token;
-  if (login_ != nullptr) {
-    absl::StatusOr<std::string> shown = login_->TokenFor(request);
+  if (parts_.login != nullptr) {
+    absl::StatusOr<std::string> shown = parts_.login->TokenFor(request);
     if (!shown.ok()) return Fail(shown.status(), response);
     token = *std::move(shown);
   }
   const absl::StatusOr<std::string> answer = bridge_.Call(method, request.body, token);
-  if (login_ != nullptr) login_->OnAnswer(request, token, answer.status());
+  if (parts_.login != nullptr) parts_.login->OnAnswer(request, token, answer.status());
   if (answer.ok()) return response->set_content(*answer, kJsonType);
   Fail(answer.status(), response);
 }
 
 absl::Status Site::GetAbout(const httplib::Request& request, httplib::Response* response) const {
   nlohmann::json about;
-  about["metrics"] = metrics_.has_value();
-  if (login_ != nullptr) {
-    const absl::StatusOr<v1::CheckAccessResponse> person = login_->Identify(request);
+  bool may_operate = true;
+  if (parts_.login != nullptr) {
+    const absl::StatusOr<v1::CheckAccessResponse> person = parts_.login->Identify(request);
     if (!person.ok()) return person.status();
     about["principal"] = person->principal();
-    about["metrics"] = metrics_.has_value() && person->allowed();
+    may_operate = person->allowed();
   }
+  about["metrics"] = parts_.metrics.has_value() && may_operate;
+  about["history"] = parts_.history != nullptr && may_operate;
+  about["read_only"] = parts_.read_only;
   about["version"] = DUETIME_VERSION;
-  about["server"] = settings_.server.target;
-  about["options"] = ServerOptions(settings_.server, login_ != nullptr);
+  about["server"] = parts_.settings.server.target;
+  about["options"] = ServerOptions(parts_.settings.server, parts_.login != nullptr);
   response->set_content(about.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
                         kJsonType);
   return absl::OkStatus();
 }
 
+absl::Status Site::CheckOperator(const httplib::Request& request, absl::string_view what) const {
+  if (parts_.login == nullptr) return absl::OkStatus();
+  const absl::StatusOr<v1::CheckAccessResponse> person = parts_.login->Identify(request);
+  if (!person.ok()) return person.status();
+  if (person->allowed()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kPermissionDenied, "PERMISSION_DENIED",
+                   absl::StrCat(what, " the right to operate the server"));
+}
+
 // A page of this console cannot read the address of the metrics itself: it is another origin.
 absl::Status Site::GetMetrics(const httplib::Request& request, httplib::Response* response) const {
-  if (login_ != nullptr) {
-    const absl::StatusOr<v1::CheckAccessResponse> person = login_->Identify(request);
-    if (!person.ok()) return person.status();
-    // They name every topic.
-    if (!person->allowed()) {
-      return MakeError(absl::StatusCode::kPermissionDenied, "PERMISSION_DENIED",
-                       "the metrics need the right to operate the server");
-    }
-  }
-  httplib::Client client(metrics_->host, metrics_->port);
-  client.set_connection_timeout(kMetricsTimeoutSeconds);
-  client.set_read_timeout(kMetricsTimeoutSeconds);
-  std::string text;
-  const httplib::Result result = client.Get(kMetrics, [&text](const char* data, size_t size) {
-    text.append(data, size);
-    return text.size() <= kMetricsBytesMax;
-  });
-  if (!result || result->status != 200) {
-    return MakeError(absl::StatusCode::kUnavailable, "METRICS_UNAVAILABLE",
-                     absl::StrCat("no metrics at ", metrics_->Text()));
-  }
-  response->set_content(text, "text/plain; charset=utf-8");
-  return absl::OkStatus();
+  // They name every topic.
+  absl::Status status = CheckOperator(request, "the metrics need");
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::string> text = FetchMetrics(*parts_.metrics);
+  if (text.ok()) response->set_content(*text, "text/plain; charset=utf-8");
+  return text.status();
+}
+
+absl::Status Site::GetHistory(const httplib::Request& request, httplib::Response* response) const {
+  absl::Status status = CheckOperator(request, "the history needs");
+  if (!status.ok()) return status;
+  response->set_content(request.has_param("topic")
+                            ? parts_.history->TopicJson(request.get_param_value("topic"))
+                            : parts_.history->ServerJson(),
+                        kJsonType);
+  return status;
 }
 
 }  // namespace duetime::cli

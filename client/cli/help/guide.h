@@ -7,6 +7,20 @@ namespace duetime::cli {
 
 inline constexpr char kPurpose[] = "messages that are delivered at their time";
 
+// The groups of commands in --help, each with its first words. Commands of commands, such as "topic
+// create", stand in the help of "topic".
+struct CommandGroup {
+  const char* title;
+  const char* words;
+};
+inline constexpr CommandGroup kCommandGroups[] = {
+    {"Begin with these", "schedule cancel explain list subscribe"},
+    {"Messages", "reschedule get pull settle forecast import export bulk dlq recur"},
+    {"Topics and their readers", "topic subscription streams end-stream"},
+    {"The server", "info damage doctor top bench console backup restore cell"},
+    {"Access, and this tool", "access token context completion man"},
+};
+
 inline constexpr char kFirstSteps[] = R"(The first steps, with a server on this machine:
   duetime schedule greetings "hello in five seconds" --in 5s
   duetime subscribe greetings

@@ -70,6 +70,23 @@ std::string CommandCalled(absl::string_view word) {
   return "";
 }
 
+// What other tools call an option of `names`.
+std::string OptionCalled(absl::string_view word, const std::vector<std::string>& names) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
+      {"--limit", "--page-size"}, {"--count", "--page-size"}, {"--size", "--page-size"},
+      {"-n", "--page-size"},      {"--max", "--page-size"},   {"--delay", "--in"},
+      {"--after", "--in"},        {"--when", "--at"},         {"--time", "--at"},
+      {"--attribute", "--attr"},  {"--header", "--attr"},     {"--tag", "--label"},
+      {"--verbose", "--full"},    {"--host", "--server"},     {"--timezone", "--tz"},
+      {"--zone", "--tz"}};
+  for (const auto& [name, option] : kNames) {
+    if (name == word && std::find(names.begin(), names.end(), option) != names.end()) {
+      return std::string(option);
+    }
+  }
+  return "";
+}
+
 // The commands from `app` to the last one that the command line names.
 Apps ParsedPath(const CLI::App& app) {
   Apps path = {&app};
@@ -95,8 +112,10 @@ std::string UnknownOptionText(const Apps& path, const std::string& word) {
       return absl::StrCat("there is no option ", name, ": write ", positional, " without it");
     }
   }
-  return absl::StrCat("there is no option ", Printable(name, kShownWordBytes),
-                      SuggestionText(name, names));
+  const std::string called = OptionCalled(name, names);
+  return absl::StrCat(
+      "there is no option ", Printable(name, kShownWordBytes),
+      called.empty() ? SuggestionText(name, names) : absl::StrCat("; did you mean ", called, "?"));
 }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {

@@ -4,6 +4,13 @@
 
 import type { Calls } from "./types";
 
+// What the console has kept: for each time, in milliseconds since 1970, a value of each name.
+export interface History {
+  period_ms: number;
+  times: number[];
+  values: Record<string, (number | null)[]>;
+}
+
 // What the console says about itself: console.json.
 export interface About {
   version: string;
@@ -12,6 +19,10 @@ export interface About {
   options: string[];
   // True if the console was started with --metrics, and the person may see them.
   metrics: boolean;
+  // True if the console has a history, and the person may see it.
+  history: boolean;
+  // True if the console changes nothing.
+  read_only: boolean;
   // Whose token it is, if the console asks for one.
   principal?: string;
 }
@@ -88,4 +99,10 @@ export async function getAbout(): Promise<About> {
 
 export async function getMetrics(): Promise<string> {
   return await (await request("/metrics", {})).text();
+}
+
+// Of the server, or of one topic.
+export async function getHistory(topic?: string): Promise<History> {
+  const path = topic === undefined ? "/history.json" : `/history.json?${new URLSearchParams({ topic })}`;
+  return (await (await request(path, {})).json()) as History;
 }

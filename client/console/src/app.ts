@@ -4,7 +4,7 @@
 
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
-import type { About } from "./api";
+import type { About, CallError } from "./api";
 import type { ServerInfo } from "./types";
 
 // The counters of the server at one time.
@@ -16,6 +16,8 @@ export interface Sample {
 export interface App {
   about: About;
   info?: ServerInfo;
+  // Why the server does not answer, if it does not: the frame says so.
+  trouble?: CallError;
   // How far the server's clock is ahead of the browser's.
   aheadMs: number;
   // The last minutes, oldest first. Begins anew when the server starts anew.
@@ -23,7 +25,7 @@ export interface App {
 }
 
 export const AppContext = createContext<App>({
-  about: { version: "", server: "", options: [], metrics: false },
+  about: { version: "", server: "", options: [], metrics: false, history: false, read_only: false },
   aheadMs: 0,
   samples: [],
 });
@@ -50,12 +52,12 @@ export function addSample(samples: Sample[], info: ServerInfo, restarted: boolea
   return [...kept, { ms: Date.parse(info.server_time), counts }];
 }
 
-// Changes per second between neighbouring samples.
+// Changes per second between neighbouring samples. A counter that went back began again.
 export function ratesOf(samples: Sample[], name: string): (number | null)[] {
   return samples.map((sample, index) => {
     const before = samples[index - 1];
     if (before === undefined || sample.ms <= before.ms) return null;
-    const change = (sample.counts[name] ?? 0) - (before.counts[name] ?? 0);
-    return Math.max(0, change) / ((sample.ms - before.ms) / 1_000);
+    const [old, now] = [before.counts[name] ?? 0, sample.counts[name] ?? 0];
+    return (now >= old ? now - old : now) / ((sample.ms - before.ms) / 1_000);
   });
 }

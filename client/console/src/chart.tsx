@@ -12,16 +12,18 @@ export interface Line {
   // A variable of the style sheet: "--accent".
   color: string;
   values: (number | null)[];
+  // Has a scale of its own, at the right, so that its large values do not flatten the other lines.
+  apart?: boolean;
 }
 
 function colorOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// A chart of lines, or of bars. `times` are milliseconds. With `onZoom`, a range that the pointer drags is passed to it, and with
+// A chart of lines, or of bars. `times` are milliseconds; `text` makes the text of a value. With `onZoom`, a range that the pointer drags is passed to it, and with
 // `onPick` the index of a point that is clicked.
-export function Chart({ label, times, lines, bars = false, range, height = 180, onZoom, onPick }: {
-  label: string; times: number[]; lines: Line[]; bars?: boolean; range?: [number, number]; height?: number;
+export function Chart({ label, times, lines, bars = false, range, height = 180, text = shortText, onZoom, onPick }: {
+  label: string; times: number[]; lines: Line[]; bars?: boolean; range?: [number, number]; height?: number; text?: (value: number) => string;
   onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void;
 }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
@@ -37,7 +39,7 @@ export function Chart({ label, times, lines, bars = false, range, height = 180, 
     if (target === null) return undefined;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(target, lines, bars, height, fixed, handlers), data, target);
+      plot.current = new uPlot(optionsOf(target, { lines, bars, height, text, range: fixed, handlers }), data, target);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: target.clientWidth, height }));
@@ -50,7 +52,7 @@ export function Chart({ label, times, lines, bars = false, range, height = 180, 
       plot.current?.destroy();
       plot.current = undefined;
     };
-  }, [bars, height]);
+  }, [bars, height, lines.map((one) => `${one.label} ${one.apart}`).join()]);
   useEffect(() => plot.current?.setData(data), [times, lines]);
 
   return <div ref={box} class="chart" role="img" aria-label={label} />;
@@ -65,10 +67,21 @@ const timeLabels: (string | number | null)[][] = [
   [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
 
-function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: number, range: { current: [number, number] | undefined },
-  handlers: { current: { onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void } }): uPlot.Options {
+interface Form {
+  lines: Line[];
+  bars: boolean;
+  height: number;
+  text: (value: number) => string;
+  range: { current: [number, number] | undefined };
+  handlers: { current: { onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void } };
+}
+
+function optionsOf(target: HTMLElement, { lines, bars, height, text, range, handlers }: Form): uPlot.Options {
   let dragged = false;
   const axis = { stroke: colorOf("--quiet"), grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  // There is no half message.
+  const incrs = bars ? Array.from({ length: 36 }, (_unused, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3)) : undefined;
+  const fromZero: uPlot.Scale["range"] = (_plot, _min, max) => [0, Math.max(1, (max ?? 0) * 1.1)];
   const xRange: uPlot.Scale["range"] = (_plot, min, max) => {
     const fixed = range.current;
     return fixed === undefined ? [min, Math.max(max, min + 1)] : [fixed[0] / 1_000, fixed[1] / 1_000];
@@ -76,20 +89,26 @@ function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: nu
   return {
     width: target.clientWidth,
     height,
-    legend: { show: !bars },
+    legend: { show: !bars || lines.length > 1 },
     cursor: { y: false, drag: { x: handlers.current.onZoom !== undefined, y: false, setScale: false } },
-    scales: { x: { time: true, range: xRange }, y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
-    axes: [{ ...axis, values: timeLabels }, { ...axis, size: 50, values: (_plot, splits) => splits.map(shortText) }],
+    scales: { x: { time: true, range: xRange }, y: { range: fromZero }, apart: { range: fromZero } },
+    axes: [
+      { ...axis, values: timeLabels }, { ...axis, size: 60, incrs, values: (_plot, splits) => splits.map(text) },
+      ...lines.filter((line) => line.apart).map((line): uPlot.Axis => ({
+        ...axis, scale: "apart", side: 1, size: 60, stroke: colorOf(line.color), grid: { show: false }, incrs, values: (_plot, splits) => splits.map(text),
+      })),
+    ],
     series: [
       { value: (_plot, value) => (value === null ? "-" : new Date(value * 1_000).toLocaleTimeString()) },
       ...lines.map((line): uPlot.Series => ({
         label: line.label,
+        scale: line.apart ? "apart" : "y",
         stroke: colorOf(line.color),
         fill: bars ? colorOf(line.color) : undefined,
         width: bars ? 0 : 1.5,
         points: { show: false },
-        paths: bars ? uPlot.paths.bars?.({ size: [0.9, 24], align: 1 }) : undefined,
-        value: (_plot, value) => (value === null ? "-" : shortText(value)),
+        paths: bars ? uPlot.paths.bars?.({ size: line.apart ? [0.4, 10] : [0.9, 24], align: 1 }) : undefined,
+        value: (_plot, value) => (value === null ? "-" : text(value)),
       })),
     ],
     hooks: {

@@ -2,7 +2,7 @@
 //
 // Commands of the command line tool, quoted for a shell.
 
-import { spanOption } from "./time";
+import { spanOption, type Moment } from "./time";
 import type { BulkAction, Filter } from "./types";
 
 // A word for a shell. Control characters, and others that a terminal would hide or act upon, become escapes of $'...', which
@@ -60,4 +60,17 @@ export function bulkCommand(
   if (bulk.shiftMs !== undefined) options.push(["--by", spanOption(bulk.shiftMs)]);
   const verb = bulk.action.replace("BULK_ACTION_", "").toLowerCase();
   return commandLine(server, `bulk ${verb}`, [bulk.topic], options);
+}
+
+// The options that say when a message is due.
+export function momentOptions(moment: Moment): Options {
+  if ("delayMs" in moment) return [["--in", spanOption(moment.delayMs)]];
+  if ("time" in moment) return [["--at", moment.time]];
+  return [["--local", moment.local], ["--tz", moment.zone]];
+}
+
+// A command whose last argument is a payload. The tool takes "-" for its standard input.
+export function payloadCommand(server: string[], words: string, args: string[], payload: string, options: Options): string {
+  const given = payload === "" ? args : [...args, payload];
+  return `${payload === "-" ? "printf %s - | " : ""}${commandLine(server, words, given, options)}`;
 }

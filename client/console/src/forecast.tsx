@@ -6,8 +6,8 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { call } from "./api";
 import { useNow } from "./app";
-import { bucketFor } from "./bucket";
-import { Chart } from "./chart";
+import { barsOf, bucketFor, type Bars } from "./bucket";
+import { Chart, type Line } from "./chart";
 import { useLoaded } from "./poll";
 import { href } from "./route";
 import { countText } from "./text";
@@ -22,7 +22,15 @@ interface Range {
   length: number;
 }
 
-export function ForecastPanel({ topic }: { topic: string }): JSX.Element {
+// The lines of a chart of bars. Messages that are due already have a colour and a scale of their own: a backlog would flatten what is ahead.
+export function barLines(bars: Bars): Line[] {
+  const lines: Line[] = [{ label: "due", color: "--accent", values: bars.ahead }];
+  if (bars.hasOverdue) lines.push({ label: "already due, right scale", color: "--bad", values: bars.overdue, apart: true });
+  return lines;
+}
+
+// `due`: how many messages of the topic are due.
+export function ForecastPanel({ topic, due }: { topic: string; due: string | undefined }): JSX.Element {
   const [range, setRange] = useState<Range>({ length: dayMs });
   const now = useNow();
   const [bucket, bucketMs, bucketName] = bucketFor(range.length);
@@ -31,10 +39,9 @@ export function ForecastPanel({ topic }: { topic: string }): JSX.Element {
     topic, bucket, buckets: Math.min(10_000, Math.ceil(range.length / bucketMs) + 1), start_time: new Date(from).toISOString(),
   }), 5_000);
   const shown = forecast.value;
-  const times = useMemo(() => (shown?.buckets ?? []).map((one) => msOf(one.start_time)), [shown]);
-  const lines = useMemo(() => [
-    { label: "due", color: "--accent", values: (shown?.buckets ?? []).map((one) => Number(one.count.messages)) },
-  ], [shown]);
+  const bars = useMemo(() => barsOf(shown, bucketMs, now, due === undefined ? undefined : Number(due)), [shown, due]);
+  const times = bars.times;
+  const lines = useMemo(() => barLines(bars), [bars]);
   const zoom = (start: number, end: number) => {
     const length = Math.max(10_000, end - start);
     setRange({ from: start, length });

@@ -10,6 +10,7 @@ import { call, getAbout, logOut, watchLogOut, type About, type CallError } from 
 import { AppContext, addSample, type Sample } from "./app";
 import { LoginPage } from "./login";
 import { BulkPage } from "./pages/bulk";
+import { ConnectionsPage } from "./pages/connections";
 import { DeadLettersPage } from "./pages/dead_letters";
 import { MessagePage } from "./pages/message";
 import { MessagesPage } from "./pages/messages";
@@ -29,7 +30,7 @@ type Params = Record<string, string>;
 // The pages of the navigation, and for each of the others the page that leads to it.
 const navigation: [page: string, title: string][] = [
   ["overview", "Overview"], ["topics", "Topics"], ["messages", "Messages"], ["dead-letters", "Dead letters"],
-  ["recurrences", "Recurrences"], ["bulk", "Bulk operations"], ["server", "Server"],
+  ["recurrences", "Recurrences"], ["connections", "Connections"], ["bulk", "Bulk operations"], ["server", "Server"],
 ];
 const pages: Record<string, { view: ComponentType<{ params: Params }>; within?: string; title?: string }> = {
   overview: { view: OverviewPage },
@@ -41,6 +42,7 @@ const pages: Record<string, { view: ComponentType<{ params: Params }>; within?: 
   "dead-letters": { view: DeadLettersPage },
   recurrences: { view: RecurrencesPage },
   recurrence: { view: RecurrencePage, within: "recurrences", title: "Recurrence" },
+  connections: { view: ConnectionsPage },
   bulk: { view: BulkPage },
   server: { view: ServerPage },
 };
@@ -69,7 +71,7 @@ function Frame({ about }: { about: About }): JSX.Element {
     main.current?.focus({ preventScroll: true });
   }, [route.page, title]);
   const aheadMs = info.value === undefined ? 0 : Date.parse(info.value.info.server_time) - info.value.at;
-  const app = { about, info: info.value?.info, aheadMs, samples };
+  const app = { about, info: info.value?.info, trouble: info.error, aheadMs, samples };
   return (
     <AppContext.Provider value={app}>
       <a class="skip" href={`#/${route.page}`} onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>Skip to the page</a>
@@ -89,6 +91,7 @@ function Frame({ about }: { about: About }): JSX.Element {
               <Badge text={wordOf(app.info.state, "SERVING_STATE_")} tone={app.info.state === "SERVING_STATE_SERVING" ? "good" : "bad"} />
             )}
             {info.error !== undefined && <Badge text="no answer" tone="bad" />}
+            {about.read_only && <Badge text="read only" />}
             {app.info?.disk_low && <Badge text="disk low" tone="bad" />}
             {app.info?.damage && <Badge text="damage on disk" tone="bad" />}
             {app.info && app.info.clock_state !== "CLOCK_STATE_NORMAL" && <Badge text={`clock ${wordOf(app.info.clock_state, "CLOCK_STATE_")}`} tone="warn" />}
@@ -101,10 +104,10 @@ function Frame({ about }: { about: About }): JSX.Element {
             )}
           </header>
           <main ref={main} tabIndex={-1} data-page={route.page}>
-            <Problem error={info.error} retry={info.reload} />
+            <Problem error={info.error} retry={info.reload} frame />
             {page === undefined
               ? <Empty title="There is no such page"><a href={href("overview")}>To the overview</a></Empty>
-              : <page.view key={`${route.page} ${route.params.name ?? ""} ${route.params.id ?? ""}`} params={route.params} />}
+              : <page.view key={`${route.page} ${route.params.topic !== undefined && route.page === "subscription" ? route.params.topic : ""} ${route.params.name ?? ""} ${route.params.id ?? ""}`} params={route.params} />}
           </main>
         </div>
       </div>

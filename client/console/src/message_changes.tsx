@@ -41,9 +41,10 @@ export function outcomeText(answer: Outcome): string {
 export function CancelDialog({ message, onClose }: { message: Message; onClose: (changed: boolean) => void }): JSX.Element {
   const { about } = useApp();
   const [stop, setStop] = useState(false);
+  const title = message.dead_letter ? "Delete the dead letter" : "Cancel the message";
   return (
     <ChangeDialog onClose={onClose} change={{
-      title: "Cancel the message", verb: "Cancel the message", danger: true,
+      title, verb: title, danger: true,
       touches: (
         <>
           <Target message={message} />

@@ -3,7 +3,15 @@
 // The settings of topics and subscriptions as tables: a field for people, its path in the protos, and its option.
 
 import type { Options } from "./command";
+import { bytesText } from "./text";
 import { durationMs, parseSpan, spanJson, spanOption } from "./time";
+import type { ServerInfo } from "./types";
+
+// What the meaning of an empty field depends on: the name of the topic, and the limits of the server.
+export interface Around {
+  name: string;
+  limits?: ServerInfo["limits"];
+}
 
 export interface SettingField {
   // The path below `settings`: "rate.burst".
@@ -14,6 +22,8 @@ export interface SettingField {
   hint?: string;
   // The word of the command line for an empty field.
   reset: string;
+  // What an empty field means, for people.
+  empty?: string | ((around: Around, texts: Texts) => string);
   // Of a choice or a flag: the value in JSON as text, the text for people, and the word of the command line.
   choices?: [value: string, text: string, word: string][];
 }
@@ -27,10 +37,19 @@ export interface SettingGroup {
 export type Texts = Record<string, string>;
 type Tree = { [name: string]: Tree | string | number | boolean | undefined };
 
-const one = (path: string, option: string, label: string, kind: SettingField["kind"], reset: string, hint?: string): SettingGroup => ({
+const one = (path: string, option: string, label: string, kind: SettingField["kind"], reset: string, empty: SettingField["empty"],
+  hint?: string): SettingGroup => ({
   mask: path,
-  fields: [{ path, option, label, kind, reset, hint }],
+  fields: [{ path, option, label, kind, reset, empty, hint }],
 });
+
+const serversLimit = (limit: string | undefined): string => (limit === undefined ? "the server's" : `${limit}, the server's`);
+const spanOf = (limit: string | number | boolean | undefined): string | undefined => (limit === undefined ? undefined : spanOption(durationMs(String(limit))));
+// A default delay gives way to the other delay of the policy.
+const delay = (usual: string, path: string, pick: (...ms: number[]) => number) => (_around: Around, texts: Texts): string => {
+  const other = parseSpan(texts[path] ?? "");
+  return other === null ? usual : spanOption(pick(parseSpan(usual) ?? 0, other));
+};
 
 // A setting that is true or false.
 export const flag = (path: string, option: string, label: string, hint?: string): SettingGroup => ({
@@ -39,40 +58,46 @@ export const flag = (path: string, option: string, label: string, hint?: string)
 });
 
 export const topicSettings: SettingGroup[] = [
-  one("max_pending", "--max-pending", "Pending messages at most", "count", "0", "empty: no limit"),
-  one("max_payload_bytes", "--max-payload-bytes", "Payload bytes at most", "count", "0", "empty: the server's limit"),
-  one("default_ttl", "--default-ttl", "Time to live", "span", "none", "of messages without one: 1h; empty: none"),
-  one("tombstone_retention", "--tombstone-retention", "Remembers ended messages for", "span", "default", "7d; empty: the server's"),
+  one("max_pending", "--max-pending", "Pending messages at most", "count", "0", "no limit", "empty: no limit"),
+  one("max_payload_bytes", "--max-payload-bytes", "Payload bytes at most", "count", "0",
+    ({ limits }) => serversLimit(limits && bytesText(String(limits.payload_bytes_max))), "empty: the server's limit"),
+  one("default_ttl", "--default-ttl", "Time to live", "span", "none", "none", "of messages without one: 1h; empty: none"),
+  one("tombstone_retention", "--tombstone-retention", "Remembers ended messages for", "span", "default",
+    ({ limits }) => serversLimit(spanOf(limits?.tombstone_retention)), "7d; empty: the server's"),
   {
     mask: "rate",
     fields: [
-      { path: "rate.messages_per_second", option: "--rate", label: "Deliveries per second", kind: "count", reset: "none",
+      { path: "rate.messages_per_second", option: "--rate", label: "Deliveries per second", kind: "count", reset: "none", empty: "no limit",
         hint: "to each subscription; empty: no limit" },
-      { path: "rate.burst", option: "--burst", label: "At once after a quiet time", kind: "count", reset: "", hint: "empty: those of one second" },
+      { path: "rate.burst", option: "--burst", label: "At once after a quiet time", kind: "count", reset: "", empty: "those of one second",
+        hint: "empty: those of one second" },
     ],
   },
   {
     mask: "minute_limit",
     fields: [
-      { path: "minute_limit.messages", option: "--minute-limit", label: "Due in one minute at most", kind: "count", reset: "0", hint: "empty: no limit" },
+      { path: "minute_limit.messages", option: "--minute-limit", label: "Due in one minute at most", kind: "count", reset: "0", empty: "no limit",
+        hint: "empty: no limit" },
       { path: "minute_limit.policy", option: "--minute-policy", label: "Beyond that", kind: "choice", reset: "",
         choices: [["POLICY_WARN", "accept and warn", "warn"], ["POLICY_REFUSE", "refuse", "refuse"], ["POLICY_SPREAD", "deliver later", "spread"]] },
-      { path: "minute_limit.spread_max", option: "--spread-max", label: "Later by at most", kind: "span", reset: "", hint: "with \"deliver later\": 1h" },
+      { path: "minute_limit.spread_max", option: "--spread-max", label: "Later by at most", kind: "span", reset: "", empty: "not later",
+        hint: "with \"deliver later\": 1h" },
     ],
   },
-  one("dead_letter_topic", "--dead-letter-topic", "Dead-letter topic", "text", "", "empty: NAME.dlq"),
+  one("dead_letter_topic", "--dead-letter-topic", "Dead-letter topic", "text", "", ({ name }) => `${name || "NAME"}.dlq`, "empty: NAME.dlq"),
 ];
 
 export const subscriptionSettings: SettingGroup[] = [
-  one("lease_duration", "--lease", "Lease", "span", "default", "of subscribers that ask for none; empty: 30s"),
-  one("retry.min_backoff", "--min-backoff", "First delay before a retry", "span", "default", "0s: at once; empty: 1s"),
-  one("retry.max_backoff", "--max-backoff", "Longest delay", "span", "default", "empty: 10m"),
-  one("retry.multiplier", "--multiplier", "Each delay is longer by the factor", "real", "2", "empty: 2"),
-  one("retry.jitter", "--jitter", "Random part of a delay", "real", "0.2", "0 to 1; empty: 0.2"),
-  one("retry.max_attempts", "--max-attempts", "Failed attempts at most", "count", "0", "then a dead letter; empty: no limit"),
-  one("dead_letter_topic", "--dead-letter-topic", "Dead-letter topic", "text", "", "empty: the topic's"),
-  one("retention", "--retention", "Keeps due messages for", "span", "none", "2d; empty: no limit"),
-  one("retention_max_messages", "--retention-max", "Waiting messages at most", "count", "0", "empty: no limit"),
+  one("lease_duration", "--lease", "Lease", "span", "default", "30s", "of subscribers that ask for none; empty: 30s"),
+  one("retry.min_backoff", "--min-backoff", "First delay before a retry", "span", "default", delay("1s", "retry.max_backoff", Math.min),
+    "0s: at once; empty: 1s"),
+  one("retry.max_backoff", "--max-backoff", "Longest delay", "span", "default", delay("10m", "retry.min_backoff", Math.max), "empty: 10m"),
+  one("retry.multiplier", "--multiplier", "Each delay is longer by the factor", "real", "2", "2", "empty: 2"),
+  one("retry.jitter", "--jitter", "Random part of a delay", "real", "0.2", "0.2", "0 to 1; empty: 0.2"),
+  one("retry.max_attempts", "--max-attempts", "Failed attempts at most", "count", "0", "no limit", "then a dead letter; empty: no limit"),
+  one("dead_letter_topic", "--dead-letter-topic", "Dead-letter topic", "text", "", "that of the topic", "empty: the topic's"),
+  one("retention", "--retention", "Keeps due messages for", "span", "none", "no limit", "2d; empty: no limit"),
+  one("retention_max_messages", "--retention-max", "Waiting messages at most", "count", "0", "no limit", "empty: no limit"),
   {
     mask: "retention_policy",
     fields: [{ path: "retention_policy", option: "--retention-policy", label: "Beyond the retention", kind: "choice", reset: "drop",
@@ -103,11 +128,18 @@ export function textsOf(groups: SettingGroup[], settings: object): Texts {
   return texts;
 }
 
-// The labels and values for people. A value is "" if it is the default. Fields without a meaning are left out.
-export function factsOf(groups: SettingGroup[], texts: Texts): [label: string, value: string][] {
+export interface SettingFact {
+  label: string;
+  value: string;
+  // True if the field is empty: the value is the default.
+  unset: boolean;
+}
+
+// The labels and values for people. Fields without a meaning are left out.
+export function factsOf(groups: SettingGroup[], texts: Texts, around: Around): SettingFact[] {
   return groups
     .flatMap((group) => (isOff(group, texts) ? group.fields.slice(0, 1) : group.fields))
-    .map((field) => [field.label, choiceText(field, texts[field.path] ?? "")]);
+    .map((field) => ({ label: field.label, value: shownText(field, texts, around), unset: (texts[field.path] ?? "") === "" }));
 }
 
 // True if the first field of several is empty, so that the others have no meaning.
@@ -140,7 +172,7 @@ export interface SettingsChange {
 }
 
 // The update that makes `before` into `after`.
-export function changeOf(groups: SettingGroup[], before: Texts, after: Texts): SettingsChange {
+export function changeOf(groups: SettingGroup[], before: Texts, after: Texts, around: Around): SettingsChange {
   const settings: Tree = {};
   const change: SettingsChange = { settings, mask: "", options: [], changes: [] };
   const masks: string[] = [];
@@ -150,7 +182,7 @@ export function changeOf(groups: SettingGroup[], before: Texts, after: Texts): S
     if (changed.length === 0) continue;
     masks.push(`settings.${mask}`.replace(/_([a-z])/g, (_all, letter: string) => letter.toUpperCase()));
     for (const field of changed) {
-      change.changes.push({ label: field.label, from: shownText(field, before), to: shownText(field, after) });
+      change.changes.push({ label: field.label, from: shownText(field, before, around), to: shownText(field, after, around) });
     }
     const off = isOff(group, after);
     for (const [index, field] of fields.entries()) {
@@ -168,8 +200,10 @@ export function changeOf(groups: SettingGroup[], before: Texts, after: Texts): S
   return change;
 }
 
-function shownText(field: SettingField, texts: Texts): string {
-  return choiceText(field, texts[field.path] ?? "") || "default";
+function shownText(field: SettingField, texts: Texts, around: Around): string {
+  const text = choiceText(field, texts[field.path] ?? "");
+  if (text !== "") return text;
+  return (typeof field.empty === "function" ? field.empty(around, texts) : field.empty) ?? "none";
 }
 
 function wordOf(field: SettingField, text: string): string {

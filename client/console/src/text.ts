@@ -52,6 +52,22 @@ export function bytesOf(base64: string): Uint8Array {
   return Uint8Array.from(binary, (one) => one.charCodeAt(0));
 }
 
+export function base64Of(text: string): string {
+  let binary = "";
+  for (const byte of new TextEncoder().encode(text)) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+// Why a text is no JSON; null if it is.
+export function jsonProblem(text: string): string | null {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 // The text of UTF-8 bytes; null if they are something else.
 export function utf8Of(bytes: Uint8Array): string | null {
   try {

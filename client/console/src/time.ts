@@ -94,3 +94,66 @@ export function parseTime(text: string): number | null {
   const ms = Date.parse(text.trim().replace(" ", "T"));
   return text.trim() === "" || Number.isNaN(ms) ? null : ms;
 }
+
+// A moment in words, by the clocks of a zone: "Thursday 24 December 2026 at 18:00:00 CET".
+export function momentText(ms: number, zone: string): string {
+  return new Intl.DateTimeFormat("en-GB", {
+    timeZone: zone, weekday: "long", day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    timeZoneName: "short",
+  }).format(ms);
+}
+
+export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+// The zones that the browser knows, its own and UTC first.
+export function zones(): string[] {
+  return [...new Set([ownZone(), "UTC", ...Intl.supportedValuesOf("timeZone")])];
+}
+
+// "2026-12-24": the day of a moment by the clocks of a zone.
+function dayIn(zone: string, ms: number): string {
+  return new Intl.DateTimeFormat("sv-SE", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit" }).format(ms);
+}
+
+// The day after "2026-12-31".
+function dayAfter(day: string): string {
+  return new Date(Date.parse(`${day}T00:00:00Z`) + dayMs).toISOString().slice(0, 10);
+}
+
+// "18:00" of "18:00", "6pm" or "6:00 pm"; null if it is no time of day.
+function clockOf(text: string): string | null {
+  const match = /^(\d{1,2})(?::(\d\d)(?::(\d\d))?)?\s*([ap]m)?$/i.exec(text);
+  if (match === null || (match[2] === undefined && match[4] === undefined)) return null;
+  let hour = Number(match[1]);
+  if (match[4] !== undefined) {
+    if (hour < 1 || hour > 12) return null;
+    hour = (hour % 12) + (match[4].toLowerCase() === "pm" ? 12 : 0);
+  }
+  if (hour > 23 || Number(match[2] ?? 0) > 59 || Number(match[3] ?? 0) > 59) return null;
+  return `${two(hour)}:${match[2] ?? "00"}${match[3] === undefined ? "" : `:${match[3]}`}`;
+}
+
+// When a message is due, as a person writes it.
+export type Moment = { delayMs: number } | { time: string } | { local: string; zone: string };
+
+const unitWords = /(\d)\s*(?:milliseconds?|(seconds?|secs?)|(minutes?|mins?)|(hours?)|(days?)|(weeks?))\b/g;
+
+// Reads "now", "in 5 minutes", "+1h30m", "2d", "today 18:00", "tomorrow 9am", "2026-12-24 18:00" by the clocks of `zone`, and
+// "2026-12-24T18:00:00+08:00". Null if it is none.
+export function parseMoment(text: string, zone: string, now: number): Moment | null {
+  const plain = text.trim().toLowerCase();
+  if (plain === "now") return { delayMs: 0 };
+  const span = plain.replace(/^(in\s+|\+)/, "").replace(unitWords, (_all, digit: string, s?: string, m?: string, h?: string, d?: string, w?: string) =>
+    `${digit}${s ? "s" : m ? "m" : h ? "h" : d ? "d" : w ? "w" : "ms"}`);
+  const delayMs = parseSpan(span);
+  if (delayMs !== null) return delayMs < 0 ? null : { delayMs };
+  const near = /^(today|tomorrow)\s+(?:at\s+)?(.+)$/.exec(plain);
+  const dated = /^(\d{4}-\d\d-\d\d)(?:t|\s+(?:at\s+)?)(.+?)(z|[+-]\d\d:\d\d)?$/.exec(plain);
+  const clock = clockOf((near ?? dated)?.[2] ?? "");
+  if (clock === null) return null;
+  const today = dayIn(zone, now);
+  if (near !== null) return { local: `${near[1] === "tomorrow" ? dayAfter(today) : today}T${clock}`, zone };
+  if (dated === null || Number.isNaN(Date.parse(`${dated[1]}T00:00:00Z`))) return null;
+  const seconds = clock.length === 5 ? `${clock}:00` : clock;
+  return dated[3] === undefined ? { local: `${dated[1]}T${clock}`, zone } : { time: `${dated[1]}T${seconds}${dated[3].toUpperCase()}` };
+}

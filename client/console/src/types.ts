@@ -125,7 +125,6 @@ export interface SubscriptionCounts {
   blocked: Int64;
   streams: Int64;
   behind: boolean;
-  oldest_due_time?: Time;
   delivered: Int64;
   acked: Int64;
   dead_lettered: Int64;
@@ -138,6 +137,7 @@ export interface Subscription {
   name: string;
   settings: SubscriptionSettings;
   counts?: SubscriptionCounts;
+  backlog?: { messages: Int64; oldest_due_time?: Time };
   create_time?: Time;
 }
 
@@ -240,6 +240,46 @@ export interface ServerInfo {
   };
 }
 
+// One of the three.
+export interface WhenJson {
+  delay?: Duration;
+  deliver_time?: Time;
+  civil_time?: { local: string; time_zone: string };
+}
+
+export interface ScheduleRequest extends WhenJson {
+  topic: string;
+  payload: string;
+  key?: string;
+  on_conflict?: string;
+  attributes?: Labels;
+  labels?: Labels;
+  ttl?: Duration;
+  ordering_key?: string;
+  request_id?: string;
+  validate_only?: boolean;
+}
+
+export interface NewRecurrence {
+  name: string;
+  topic: string;
+  template: { payload: string; labels?: Labels };
+  schedule: { cron?: string; interval?: Duration; time_zone?: string };
+}
+
+export interface SubscriberStream {
+  id: string;
+  topic: string;
+  subscription: string;
+  client_id: string;
+  peer: string;
+  principal: string;
+  max_outstanding_messages: number;
+  in_flight: Int64;
+  start_time?: Time;
+  last_settle_time?: Time;
+}
+
 interface Page {
   page_size?: number;
   page_token?: string;
@@ -262,17 +302,24 @@ export interface Calls {
   "Admin/ServerInfo": [Record<string, never>, ServerInfo];
   "Admin/ListTopics": [Page & { name_prefix?: string }, Paged & { topics: Topic[] }];
   "Admin/GetTopic": [Named, { topic: Topic }];
+  "Admin/CreateTopic": [{ topic: { name: string; settings: object } }, { topic: Topic }];
+  "Admin/DeleteTopic": [Named & { force?: boolean }, { operation: string }];
   "Admin/UpdateTopic": [{ topic: Topic; update_mask: string }, { topic: Topic }];
   "Admin/PauseTopic": [Named, { topic: Topic }];
   "Admin/ResumeTopic": [Named, { topic: Topic }];
   "Admin/ListSubscriptions": [Page & { topic: string }, Paged & { subscriptions: Subscription[] }];
   "Admin/GetSubscription": [{ topic: string; name: string }, { subscription: Subscription }];
+  "Admin/CreateSubscription": [{ subscription: { topic: string; name: string; settings: object }; start?: string }, { subscription: Subscription }];
+  "Admin/DeleteSubscription": [{ topic: string; name: string }, Record<string, never>];
+  "Admin/ListStreams": [Page & { topic?: string }, Paged & { streams: SubscriberStream[] }];
+  "Admin/EndStream": [{ id: string }, Record<string, never>];
   "Admin/UpdateSubscription": [{ subscription: Subscription; update_mask: string }, { subscription: Subscription }];
   "Admin/Forecast": [{ topic?: string; start_time?: Time; bucket: Bucket; buckets: number }, Forecast];
   "Admin/StartBulk": [StartBulk, { operation: Operation }];
   "Admin/GetOperation": [Named, { operation: Operation }];
   "Admin/ListOperations": [Page & { topic?: string }, Paged & { operations: Operation[] }];
   "Admin/CancelOperation": [Named, { operation: Operation }];
+  "Messages/Schedule": [ScheduleRequest, { message: Message; outcome: string; previous_message_id: string; minute_limit_exceeded: boolean }];
   "Messages/List": [Page & Filter & { topic: string; states?: string[] }, Paged & { messages: Message[] }];
   "Messages/Get": [
     { message_id?: string; key?: { topic: string; key: string }; view?: string },
@@ -294,5 +341,7 @@ export interface Calls {
   "Messages/GetRecurrence": [Named, { recurrence: Recurrence }];
   "Messages/PauseRecurrence": [Named, { recurrence: Recurrence }];
   "Messages/ResumeRecurrence": [Named, { recurrence: Recurrence }];
-  "Messages/PreviewRecurrence": [{ name: string; count: number }, { occurrences: Occurrence[] }];
+  "Messages/CreateRecurrence": [{ recurrence: NewRecurrence; validate_only?: boolean }, { recurrence: Recurrence }];
+  "Messages/DeleteRecurrence": [Named, { occurrence_cancelled: boolean }];
+  "Messages/PreviewRecurrence": [{ name?: string; schedule?: NewRecurrence["schedule"]; count: number }, { occurrences: Occurrence[] }];
 }

@@ -5,7 +5,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { CallError } from "./api";
-import { useNow } from "./app";
+import { useApp, useNow } from "./app";
 import { href } from "./route";
 import { countText, visibleText, wordOf } from "./text";
 import { localText, msOf, relativeText, utcText } from "./time";
@@ -69,8 +69,10 @@ export function LabelList({ labels, short = false }: { labels: Labels | undefine
   );
 }
 
-export function Problem({ error, retry }: { error: CallError | undefined; retry?: () => void }): JSX.Element | null {
-  if (error === undefined) return null;
+// An error of a call. A server that does not answer is one trouble, however many calls fail: only the frame says so.
+export function Problem({ error, retry, frame = false }: { error: CallError | undefined; retry?: () => void; frame?: boolean }): JSX.Element | null {
+  const { trouble } = useApp();
+  if (error === undefined || (!frame && trouble?.code === error.code)) return null;
   return (
     <div class="problem" role="alert">
       <b>{error.reason || error.code}</b> <Shown text={error.message} />
@@ -79,7 +81,28 @@ export function Problem({ error, retry }: { error: CallError | undefined; retry?
   );
 }
 
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
+const missing: Record<string, string> = { TOPIC_NOT_FOUND: "topic", SUBSCRIPTION_NOT_FOUND: "subscription", RECURRENCE_NOT_FOUND: "recurrence" };
+
+// True if the error says that a named thing does not exist.
+export const isMissing = (error: CallError | undefined): boolean => error !== undefined && missing[error.reason] !== undefined;
+
+// In place of a page whose thing does not exist. `children`: what to do about it.
+export function Missing({ error, name, children }: { error: CallError | undefined; name: string; children?: ComponentChildren }): JSX.Element | null {
+  const what = missing[error?.reason ?? ""];
+  if (what === undefined) return null;
+  return <div class="panel" role="alert"><Empty title={<>There is no {what} <Shown text={name} /></>}>{children}</Empty></div>;
+}
+
+// A button that changes something. A console that only reads has none.
+export function Act({ children, onClick, label, disabled, primary }: {
+  children: ComponentChildren; onClick: () => void; label?: string; disabled?: boolean; primary?: boolean;
+}): JSX.Element | null {
+  const { about } = useApp();
+  if (about.read_only) return null;
+  return <button type="button" class={primary ? "primary" : undefined} aria-label={label} disabled={disabled} onClick={onClick}>{children}</button>;
+}
+
+export function Empty({ title, children }: { title: ComponentChildren; children?: ComponentChildren }): JSX.Element {
   return <div class="empty"><b>{title}</b>{children}</div>;
 }
 
@@ -94,21 +117,68 @@ export interface Column<Row> {
   // Numbers stand at the right.
   right?: boolean;
   wide?: boolean;
+  // What the column is sorted by. Without it, the column cannot be sorted.
+  by?: (row: Row) => string | number | bigint;
 }
 
-// A table; on a narrow screen, a card for each row.
+// The value of a time to sort by: rows without one come last.
+export const timeOrder = (time: string | undefined): number => {
+  const ms = msOf(time);
+  return Number.isNaN(ms) ? Infinity : ms;
+};
+export const countOrder = (value: string | number | undefined): bigint => BigInt(value ?? 0);
+
+interface Sorting {
+  title: string;
+  down: boolean;
+}
+
+function sorted<Row>(rows: Row[], columns: Column<Row>[], sorting: Sorting | undefined): Row[] {
+  const by = columns.find((one) => one.title === sorting?.title)?.by;
+  if (by === undefined) return rows;
+  const sign = sorting?.down ? -1 : 1;
+  return rows.map((row) => ({ row, value: by(row) })).sort((a, b) => (a.value < b.value ? -sign : a.value > b.value ? sign : 0)).map(({ row }) => row);
+}
+
+// A table; on a narrow screen, a card for each row. Sorts the rows that it has: those of one page.
 export function Table<Row>({ caption, columns, rows, keyOf }: {
   caption: string; columns: Column<Row>[]; rows: Row[]; keyOf: (row: Row) => string;
 }): JSX.Element {
+  const [sorting, setSorting] = useState<Sorting>();
+  const id = useId();
+  const sortBy = (title: string) => setSorting((old) => ({ title, down: old?.title === title && !old.down }));
+  const sortable = columns.filter((one) => one.by !== undefined);
+  const head = (one: Column<Row>): JSX.Element => {
+    const direction = one.title !== sorting?.title ? undefined : sorting.down ? "descending" : "ascending";
+    return (
+      <th key={one.title} scope="col" class={one.right ? "right" : ""} aria-sort={direction}>
+        {one.by === undefined ? one.title : (
+          <button type="button" class="sort" title="Sort the rows of this page" onClick={() => sortBy(one.title)}>
+            {one.title}<span aria-hidden="true">{direction === undefined ? "" : sorting?.down ? " ▼" : " ▲"}</span>
+          </button>
+        )}
+      </th>
+    );
+  };
   return (
     <div class="scroll">
+      {sortable.length > 0 && rows.length > 1 && (
+        <div class="sortby">
+          <label for={id}>Sort by</label>
+          <select id={id} value={sorting === undefined ? "" : `${sorting.title}${sorting.down ? " ▼" : ""}`} onChange={(event) => {
+            const value = event.currentTarget.value;
+            setSorting(value === "" ? undefined : { title: value.replace(" ▼", ""), down: value.endsWith(" ▼") });
+          }}>
+            <option value="">as the server lists</option>
+            {sortable.flatMap(({ title }) => [<option key={title} value={title}>{title}</option>, <option key={`${title} ▼`} value={`${title} ▼`}>{title} ▼</option>])}
+          </select>
+        </div>
+      )}
       <table>
         <caption class="unseen">{caption}</caption>
-        <thead>
-          <tr>{columns.map((one) => <th key={one.title} scope="col" class={one.right ? "right" : ""}>{one.title}</th>)}</tr>
-        </thead>
+        <thead><tr>{columns.map(head)}</tr></thead>
         <tbody>
-          {rows.map((row) => (
+          {sorted(rows, columns, sorting).map((row) => (
             <tr key={keyOf(row)}>
               {columns.map((one) => (
                 <td key={one.title} data-label={one.title} class={`${one.right ? "right" : ""} ${one.wide ? "wide" : ""}`}>
@@ -147,6 +217,17 @@ export function TextField({ label, value, onInput, hint, placeholder, type = "te
           step={type === "datetime-local" ? "1" : undefined} aria-invalid={invalid ? "true" : undefined}
           onInput={(event) => onInput(event.currentTarget.value)} />
       )}
+    </Field>
+  );
+}
+
+export function TextArea({ label, value, onInput, hint, invalid }: {
+  label: string; value: string; onInput: (value: string) => void; hint?: string; invalid?: boolean;
+}): JSX.Element {
+  return (
+    <Field label={label} hint={hint}>
+      {(id) => <textarea id={id} rows={4} value={value} spellcheck={false} aria-invalid={invalid ? "true" : undefined}
+        onInput={(event) => onInput(event.currentTarget.value)} />}
     </Field>
   );
 }
@@ -218,6 +299,11 @@ export function Pager({ pages, shown }: { pages: Pages; shown: number }): JSX.El
       <button type="button" disabled={pages.next === ""} onClick={pages.forward}>Next</button>
     </div>
   );
+}
+
+// The number of rows of a page: few on a narrow screen, where each is a card.
+export function rowsOf(wide: number): number {
+  return matchMedia("(max-width: 760px)").matches ? Math.min(wide, 12) : wide;
 }
 
 export interface Pages {

@@ -104,7 +104,7 @@ export function loginTests(browser: Browser, programs: Programs, { site, tokens 
     ["login: nothing but the files of the page is for strangers", () => withRequests(async (requests) => {
       assert.equal((await requests.get(`${site.url}/`)).status(), 200);
       const bad = ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer a b", "Bearer ä", `Bearer ${"x".repeat(6_001)}`];
-      for (const [path, post] of [["/console.json", false], ["/metrics", false], ["/api/duetime.v1.Admin/ListTopics", true]] as const) {
+      for (const [path, post] of [["/console.json", false], ["/metrics", false], ["/history.json", false], ["/history.json?topic=bobs-orders", false], ["/api/duetime.v1.Admin/ListTopics", true]] as const) {
         for (const Authorization of bad) {
           const headers = { ...jsonHeaders, ...(Authorization === "" ? {} : { Authorization }) };
           const answer = await requests.fetch(`${site.url}${path}`, { method: post ? "POST" : "GET", headers, data: post ? "{}" : undefined }).catch(() => undefined);
@@ -122,7 +122,9 @@ export function loginTests(browser: Browser, programs: Programs, { site, tokens 
         headers: { ...jsonHeaders, ...as("ann") }, data: JSON.stringify({ topic: { name: "bobs-topic" } }) });
       assert.equal(create.status(), 200, await create.text());
       for (const [name, status] of [["ann", 200], ["bob", 403]] as const) {
-        assert.equal((await requests.get(`${site.url}/metrics`, { headers: as(name) })).status(), status, name);
+        for (const path of ["/metrics", "/history.json"]) {
+          assert.equal((await requests.get(`${site.url}${path}`, { headers: as(name) })).status(), status, `${name} ${path}`);
+        }
         const about = await requests.get(`${site.url}/console.json`, { headers: as(name) });
         assert.equal((await about.json()).principal, name);
       }

@@ -4,13 +4,16 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { bucketFor } from "../src/bucket";
-import { commandLine, quote } from "../src/command";
+import { barsOf, bucketFor } from "../src/bucket";
+import { commandLine, momentOptions, payloadCommand, quote } from "../src/command";
 import { parseLabels } from "../src/filter";
+import { mergedOf } from "../src/history";
 import { histogramOf, parseMetrics, quantileOf, sumOf } from "../src/metrics";
 import { changeOf, factsOf, flag, subscriptionSettings, textsOf, topicSettings } from "../src/settings";
-import { countText, hexText, prettyJson, utf8Of, visibleText } from "../src/text";
-import { durationMs, parseSpan, spanJson, spanOption, spanText } from "../src/time";
+import { payloadRefusal } from "../src/payload";
+import { readForm } from "../src/schedule_dialog";
+import { base64Of, countText, hexText, prettyJson, utf8Of, visibleText } from "../src/text";
+import { durationMs, momentText, parseMoment, parseSpan, spanJson, spanOption, spanText } from "../src/time";
 import type { Test } from "./harness";
 import { hostileKey, hostileText } from "./samples";
 
@@ -23,6 +26,10 @@ function table<In, Out>(name: string, of: (input: In) => Out, rows: [In, Out][])
 
 const words = ["", "plain", "two words", "it's", "$HOME `id` $(id)", "a\\b\\", "-x", "--", "*?[a]", "~", "#", "line\nbreak", "\u001b[31m", "\u202e'1", "é",
   "a=b", hostileKey, hostileText];
+
+const around = { name: "orders", limits: { payload_bytes_max: "1048576", tombstone_retention: "86400s" } };
+// A Sunday night in Berlin, where the clocks were set back eight days before.
+const now = Date.parse("2026-11-01T23:30:00Z");
 
 export function unitTests(): Test[] {
   return [
@@ -66,7 +73,7 @@ export function unitTests(): Test[] {
     }],
     ["a change of settings names what it changes, and no more", () => {
       const before = textsOf(topicSettings, { max_pending: "5", rate: { messages_per_second: "10", burst: "3" } });
-      const change = changeOf(topicSettings, before, { ...before, max_pending: "", "rate.messages_per_second": "9007199254740993", default_ttl: "90m" });
+      const change = changeOf(topicSettings, before, { ...before, max_pending: "", "rate.messages_per_second": "9007199254740993", default_ttl: "90m" }, around);
       assert.equal(change.refusal, undefined);
       assert.equal(change.mask, "settings.maxPending,settings.defaultTtl,settings.rate");
       assert.deepEqual(change.settings, { default_ttl: "5400.000s", rate: { messages_per_second: "9007199254740993", burst: "3" } });
@@ -74,7 +81,7 @@ export function unitTests(): Test[] {
     }],
     ["an emptied group is reset as a whole", () => {
       const before = textsOf(topicSettings, { rate: { messages_per_second: "10", burst: "3" } });
-      const change = changeOf(topicSettings, before, { ...before, "rate.messages_per_second": "" });
+      const change = changeOf(topicSettings, before, { ...before, "rate.messages_per_second": "" }, around);
       assert.deepEqual([change.mask, change.settings, change.options], ["settings.rate", {}, [["--rate", "none"]]]);
     }],
     ["a setting that is true or false is one row, which can be set and cleared", () => {
@@ -82,25 +89,92 @@ export function unitTests(): Test[] {
       const off = textsOf(row, {});
       const on = textsOf(row, { quiet: true });
       assert.deepEqual([off, on, textsOf(row, { quiet: false })], [{ quiet: "false" }, { quiet: "true" }, off]);
-      const set = changeOf(row, off, on);
+      const set = changeOf(row, off, on, around);
       assert.deepEqual([set.mask, set.settings, set.options], ["settings.quiet", { quiet: true }, [["--quiet", "yes"]]]);
       assert.deepEqual(set.changes, [{ label: "Quiet", from: "no", to: "yes" }]);
-      const clear = changeOf(row, on, off);
+      const clear = changeOf(row, on, off, around);
       assert.deepEqual([clear.mask, clear.settings, clear.options], ["settings.quiet", { quiet: false }, [["--quiet", "no"]]]);
-      assert.deepEqual(factsOf(row, on), [["Quiet", "yes"]]);
+      assert.deepEqual(factsOf(row, on, around), [{ label: "Quiet", value: "yes", unset: false }]);
     }],
     ["a group that is off hides its other fields, and no field of another group", () => {
-      const shown = (settings: object): string[] => factsOf([...topicSettings, flag("quiet", "--quiet", "Quiet")], textsOf(topicSettings, settings))
-        .map(([label]) => label);
+      const shown = (settings: object): string[] => factsOf([...topicSettings, flag("quiet", "--quiet", "Quiet")], textsOf(topicSettings, settings), around)
+        .map(({ label }) => label);
       const off = shown({});
       for (const label of ["Beyond that", "Later by at most", "At once after a quiet time"]) assert.ok(!off.includes(label), label);
       for (const label of ["Due in one minute at most", "Deliveries per second", "Dead-letter topic", "Quiet"]) assert.ok(off.includes(label), label);
       const on = shown({ minute_limit: { messages: "5", policy: "POLICY_SPREAD" } });
       for (const label of ["Beyond that", "Later by at most"]) assert.ok(on.includes(label), label);
     }],
+    ["settings show what holds, also those that are not set", () => {
+      const shown = (groups: typeof topicSettings, settings: object) =>
+        Object.fromEntries(factsOf(groups, textsOf(groups, settings), around).map(({ label, value, unset }) => [label, unset ? `${value} by default` : value]));
+      assert.deepEqual(shown(topicSettings, { max_pending: "7" }), {
+        "Pending messages at most": "7", "Payload bytes at most": "1.0 MiB, the server's by default", "Time to live": "none by default",
+        "Remembers ended messages for": "1d, the server's by default", "Deliveries per second": "no limit by default",
+        "Due in one minute at most": "no limit by default", "Dead-letter topic": "orders.dlq by default",
+      });
+      const delays = (retry: object) => {
+        const all = shown(subscriptionSettings, { retry });
+        return [all["First delay before a retry"], all["Longest delay"]];
+      };
+      assert.deepEqual(delays({}), ["1s by default", "10m by default"]);
+      assert.deepEqual(delays({ max_backoff: "0.5s" }), ["500ms by default", "500ms"]);
+      assert.deepEqual(delays({ min_backoff: "1200s" }), ["20m", "20m by default"]);
+    }],
+    table("times of a form", (text: string) => parseMoment(text, "Europe/Berlin", now), [
+      ["now", { delayMs: 0 }], ["in 5 minutes", { delayMs: 300_000 }], ["+1h30m", { delayMs: 5_400_000 }], ["2 days", { delayMs: 172_800_000 }], ["-5m", null],
+      ["today 18:00", { local: "2026-11-02T18:00", zone: "Europe/Berlin" }], ["tomorrow at 9am", { local: "2026-11-03T09:00", zone: "Europe/Berlin" }],
+      ["tomorrow 12:30 am", { local: "2026-11-03T00:30", zone: "Europe/Berlin" }], ["2026-12-24 18:00", { local: "2026-12-24T18:00", zone: "Europe/Berlin" }],
+      ["2026-12-24T18:00:05", { local: "2026-12-24T18:00:05", zone: "Europe/Berlin" }], ["2026-12-24T18:00+08:00", { time: "2026-12-24T18:00:00+08:00" }],
+      ["2026-12-24T18:00:00Z", { time: "2026-12-24T18:00:00Z" }], ["18:00", null], ["2026-12-24", null], ["2026-13-24 18:00", null], ["today 25:00", null],
+      ["today 13pm", null], ["tomorrow", null], ["soon", null], ["", null],
+    ]),
+    ["the day of tomorrow is that of the calendar, also on a day of 25 hours", () => {
+      assert.deepEqual(parseMoment("tomorrow 9:00", "Europe/Berlin", Date.parse("2026-10-24T22:10:00Z")), { local: "2026-10-26T09:00", zone: "Europe/Berlin" });
+    }],
+    table("options of a time", momentOptions, [
+      [{ delayMs: 5_400_000 }, [["--in", "1h30m"]]], [{ time: "2026-12-24T18:00:00Z" }, [["--at", "2026-12-24T18:00:00Z"]]],
+      [{ local: "2026-12-24T18:00", zone: "Europe/Berlin" }, [["--local", "2026-12-24T18:00"], ["--tz", "Europe/Berlin"]]],
+    ]),
+    ["a moment in words names its zone", () => assert.match(momentText(now, "Europe/Berlin"), /^Monday,? 2 November 2026.* 00:30:00 (CET|GMT\+1)$/)],
+    table("a payload that is not JSON is refused, unless it is text", (text: string) => [payloadRefusal({ text, kind: "json" }) === undefined, payloadRefusal({ text, kind: "text" })], [
+      ["", [true, undefined]], [`{"a":1}`, [true, undefined]], ["hello", [false, undefined]], [`{"a":1,}`, [false, undefined]],
+    ]),
+    table("payloads of commands", (payload: string) => payloadCommand([], "schedule", ["t"], payload, [["--in", "1m"]]), [
+      ["hi", "duetime schedule --in 1m t hi"], ["", "duetime schedule --in 1m t"], ["-", "printf %s - | duetime schedule --in 1m -- t -"],
+    ]),
+    ["bytes of a text", () => assert.equal(base64Of("é☃"), Buffer.from("é☃").toString("base64"))],
+    ["the form of a message becomes a request and its options", () => {
+      const form = { topic: "t", when: "in 1h", zone: "UTC", key: "k", conflict: "ON_CONFLICT_REPLACE", labels: "a=b", attributes: "c=d", ordering: "", ttl: "5m" };
+      assert.deepEqual(readForm(form, now), {
+        request: { topic: "t", delay: "3600.000s", key: "k", on_conflict: "ON_CONFLICT_REPLACE", labels: { a: "b" }, attributes: { c: "d" }, ttl: "300.000s" },
+        options: [["--in", "1h"], ["--key", "k"], ["--on-conflict", "replace"], ["--label", "a=b"], ["--attr", "c=d"], ["--ttl", "5m"]],
+      });
+      for (const wrong of [{ topic: "" }, { when: "" }, { when: "soon" }, { labels: "a" }, { ttl: "0s" }]) {
+        assert.equal(typeof readForm({ ...form, ...wrong }, now), "string", JSON.stringify(wrong));
+      }
+    }],
+    ["a backlog has bars of its own", () => {
+      const minute = 60_000;
+      const at = (ms: number, messages: string) => ({ start_time: new Date(ms).toISOString(), count: { messages, bytes: "0" } });
+      const forecast = {
+        buckets: [at(now - minute, "900"), at(now - 30_000, "150"), at(now + 30_000, "3")], overdue: { messages: "50", bytes: "0" },
+        later: { messages: "0", bytes: "0" }, total: { messages: "0", bytes: "0" }, start_time: "", end_time: "",
+      };
+      const bars = barsOf(forecast, minute, now, 50 + 900 + 140);
+      assert.deepEqual([bars.overdue, bars.ahead, bars.hasOverdue], [[900, 140, null], [null, 10, 3], true]);
+      assert.deepEqual(barsOf(forecast, minute, now, undefined).ahead, [null, 150, 3], "the bucket of this moment is ahead if nothing is known");
+      assert.equal(barsOf({ ...forecast, buckets: [at(now - 30_000, "10")] }, minute, now, 50).hasOverdue, false);
+    }],
+    ["the history goes on with the samples of the page", () => {
+      const history = { period_ms: 30_000, times: [1_000, 31_000, 61_000], values: { acked: [null, 2, 3] } };
+      const samples = [{ ms: 60_000, counts: { acked: 10 } }, { ms: 62_000, counts: { acked: 30 } }, { ms: 64_000, counts: { acked: 0 } }];
+      assert.deepEqual(mergedOf(history, samples, ["acked"]), { times: [1_000, 31_000, 60_000, 62_000, 64_000], values: { acked: [null, 2, null, 10, 0] } });
+      assert.deepEqual(mergedOf(undefined, [], ["acked"]), { times: [], values: { acked: [] } });
+    }],
     table("settings that are refused", (after: Record<string, string>) => {
       const before = textsOf(subscriptionSettings, {});
-      return changeOf(subscriptionSettings, before, { ...before, ...after }).refusal !== undefined;
+      return changeOf(subscriptionSettings, before, { ...before, ...after }, around).refusal !== undefined;
     }, [[{}, true], [{ "retry.max_attempts": "x" }, true], [{ lease_duration: "5" }, true], [{ "retry.jitter": "0.5" }, false]]),
   ];
 }

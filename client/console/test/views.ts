@@ -36,11 +36,14 @@ export function viewTests(browser: Browser, site: Site): Test[] {
         await page.waitForFunction(() => document.querySelector("[aria-busy]") === null);
       }
       await page.getByRole("button", { name: "Day", exact: true }).click();
+      await page.getByText("by hour").first().waitFor();
       const box = await (await page.waitForSelector(".u-over")).boundingBox();
       assert.ok(box);
       await page.mouse.move(box.x + box.width * 0.2, box.y + 40);
       await page.mouse.down();
       await page.mouse.move(box.x + box.width * 0.6, box.y + 40, { steps: 5 });
+      // The chart follows the pointer once in a frame.
+      await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
       await page.mouse.up();
       await page.getByText("by minute").waitFor();
     })],
@@ -87,12 +90,104 @@ export function viewTests(browser: Browser, site: Site): Test[] {
       await page.getByRole("button", { name: "Open" }).click();
       await page.getByText("The message has ended").waitFor();
     })],
+    ["a table is sorted by a column, up and down", () => withPage(browser, site, async (page) => {
+      for (const [name, max] of [["sort/a", "9"], ["sort/b", "10"], ["sort/c", "2"]] as const) {
+        await site.call("Admin/CreateTopic", { topic: { name, settings: { rate: { messages_per_second: max } } } });
+      }
+      await show(page, href("topics", { prefix: "sort/" }));
+      const names = () => page.locator("tbody tr td:first-child").allInnerTexts();
+      await page.getByRole("button", { name: "Rate" }).click();
+      assert.deepEqual(await names(), ["sort/c", "sort/a", "sort/b"], "by number, not by letter");
+      assert.equal(await page.getByRole("columnheader", { name: "Rate" }).getAttribute("aria-sort"), "ascending");
+      await page.getByRole("button", { name: "Rate" }).click();
+      assert.deepEqual(await names(), ["sort/b", "sort/a", "sort/c"]);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await page.getByLabel("Sort by").selectOption("Topic");
+      assert.deepEqual(await names(), ["sort/a", "sort/b", "sort/c"]);
+    })],
+    ["what does not exist is said once, and nothing empty is shown", () => withPage(browser, site, async (page, errors) => {
+      for (const [address, text] of [
+        [href("topic", { name: "nowhere" }), "There is no topic nowhere"], [href("messages", { topic: "nowhere" }), "There is no topic nowhere"],
+        [href("dead-letters", { topic: "nowhere" }), "There is no topic nowhere"], [href("subscription", { topic: "orders", name: "none" }), "There is no subscription none"],
+        [href("recurrence", { name: "never" }), "There is no recurrence never"], [href("message", { id: "0g1yay0000000000g9r8cwx3v4" }), "There is no such message"],
+      ] as const) {
+        await show(page, address);
+        await page.getByText(text).waitFor();
+        assert.equal(await page.locator(".problem").count(), 0, address);
+        assert.equal(await page.locator("table, .tiles").count(), 0, address);
+        assert.equal(await page.locator(".empty").count(), 1, address);
+      }
+      errors.splice(0); // The browser reports each status of 404.
+    })],
+    ["the field of a topic offers names, by mouse and by keyboard", () => withPage(browser, site, async (page, errors) => {
+      for (const name of ["offer-a", "offer-b"]) await site.call("Admin/CreateTopic", { topic: { name } });
+      await show(page, href("messages"));
+      const field = page.getByLabel("Topic", { exact: true });
+      await field.fill("offer-");
+      await page.getByRole("option", { name: "offer-b" }).click();
+      await until("the name", async () => (await field.inputValue()) === "offer-b");
+      await field.fill("offer-");
+      await page.getByRole("option", { name: "offer-a" }).waitFor();
+      await field.press("ArrowDown");
+      await field.press("Enter");
+      await until("the name", async () => (await field.inputValue()) === "offer-a");
+      await page.getByText("No pending message matches").waitFor();
+      await show(page, href("messages"));
+      await page.getByText("Which topic?").waitFor();
+      errors.splice(0); // The browser reports each status of 404: half a name is no topic.
+    })],
+    ["who is connected, and the end of a stream", () => withPage(browser, site, async (page) => {
+      await site.call("Admin/CreateSubscription", { subscription: { topic: "wires", name: "s" } });
+      const reader = site.spawn(["subscribe", "wires", "--subscription", "s"]);
+      await show(page, href("connections", { topic: "wires" }));
+      await page.getByText("duetime subscribe", { exact: true }).waitFor();
+      const [before] = (await site.call("Admin/ListStreams", { topic: "wires" })).streams;
+      await page.getByRole("button", { name: /^End the stream/ }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "End the stream" }).click();
+      await page.getByText("The stream is ended.").waitFor();
+      await until("another stream", async () => (await site.call("Admin/ListStreams", { topic: "wires" })).streams.every((one: { id: string }) => one.id !== before.id));
+      await reader.stop();
+    })],
+    ["a console that only reads offers no change, and makes none", async () => {
+      const reading = await site.another(["--read-only"]);
+      try {
+        await withPage(browser, reading, async (page) => {
+          for (const address of [href("topic", { name: "orders" }), href("messages", { topic: "orders" }), href("dead-letters", { topic: "orders" }), href("recurrences")]) {
+            await show(page, address);
+            assert.equal(await page.getByRole("button", { name: /Delete|Edit|Pause|Cancel|Move|Schedule|Create|Redrive/ }).count(), 0, address);
+          }
+          await page.getByText("read only").waitFor();
+        });
+        await assert.rejects(() => reading.call("Admin/PauseTopic", { name: "orders" }), /CONSOLE_READ_ONLY/);
+        assert.equal((await reading.call("Admin/GetTopic", { name: "orders" })).topic.settings.paused, false);
+      } finally {
+        await reading.stopConsole();
+      }
+    }],
+    ["the history of the console is there after a reload", () => withPage(browser, site, async (page) => {
+      const history = await (await fetch(`${site.url}/history.json`)).json() as { times: number[]; values: Record<string, unknown[]> };
+      assert.ok(history.times.length > 0);
+      assert.deepEqual(Object.keys(history.values).sort(), ["accepted", "acked", "delivered", "late_half_ms", "late_most_ms"]);
+      await show(page, href("overview"));
+      await page.reload();
+      await page.getByText("the console keeps six hours").waitFor();
+      await show(page, href("topic", { name: "orders" }));
+      await page.getByText("The last hours").waitFor();
+    })],
     ["a server that is gone is said, and the page goes on when it is back", () => withPage(browser, site, async (page, errors) => {
       const info = "**/api/duetime.v1.Admin/ServerInfo";
       await page.route(info, (route) => route.fulfill({
         status: 503, contentType: "application/json", body: `{"error":{"code":"UNAVAILABLE","reason":"","message":"failed to connect"}}`,
       }));
       await page.getByText("failed to connect").waitFor();
+      // The calls of the page fail, too: one banner says it.
+      await page.route("**/api/**", (route) => route.fulfill({
+        status: 503, contentType: "application/json", body: `{"error":{"code":"UNAVAILABLE","reason":"","message":"failed to connect"}}`,
+      }));
+      await show(page, href("topics"));
+      await page.waitForResponse((response) => response.url().includes("ListTopics"));
+      assert.equal(await page.locator(".problem").count(), 1);
+      await page.unroute("**/api/**");
       // The server is still gone. Once it is back, the page asks by itself, and the button vanishes.
       const asked = page.waitForRequest(info);
       await page.getByRole("button", { name: "Try again" }).first().click();

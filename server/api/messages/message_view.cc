@@ -27,7 +27,7 @@ v1::DeadLetter::Reason ReasonToProto(storage::DeadLetterReason reason) {
   return v1::DeadLetter::REASON_UNSPECIFIED;
 }
 
-v1::Attempt::End ToProto(storage::AttemptEnd end) {
+v1::Attempt::End EndToProto(storage::AttemptEnd end) {
   using storage::AttemptEnd;
   switch (end) {
     case AttemptEnd::kNacked:
@@ -173,12 +173,12 @@ void FillAttempts(absl::string_view bytes,
   for (const storage::Attempt& from : *decoded) {
     v1::Attempt* const to = attempts->Add();
     to->set_number(static_cast<int32_t>(from.number));
-    to->set_end(ToProto(from.end));
+    to->set_end(EndToProto(from.end));
     SetTimestamp(from.end_ms, to->mutable_end_time());
     SetDuration(from.held_ms, to->mutable_held());
     if (from.delay_ms > 0) SetDuration(from.delay_ms, to->mutable_delay());
-    to->set_client_id(from.client_id);
-    to->set_reason(from.reason);
+    to->set_client_id(std::string(from.client_id));
+    to->set_reason(std::string(from.reason));
   }
 }
 

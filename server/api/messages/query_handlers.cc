@@ -2,6 +2,7 @@
 #include "server/api/messages/query_handlers.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,14 +112,22 @@ Co<absl::Status> List(ApiWorker& worker, rpc::Call&, const v1::ListRequest& requ
   // A due message is not SCHEDULED, so the part of the range after now can be left out.
   const uint64_t now_ms = context.clock->Read().wall_ms;
   if (!valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
+  // A topic without a named subscription has a nameless one, with the topic's own number.
+  std::vector<storage::SubscriptionId> readers = {storage::FirstSubscription(filter.topic)};
+  for (const auto& one :
+       context.catalog().ListSubscriptions(filter.topic, "", std::numeric_limits<size_t>::max())) {
+    if (one->id != readers.front()) readers.push_back(one->id);
+  }
   ReadStore reading(worker,
-                    [filter, from = valid.from, rows = valid.page_size, full = valid.full](
+                    [filter, from = valid.from, rows = valid.page_size, full = valid.full, now_ms,
+                     readers = std::move(readers)](
                         storage::MessageStore* store) -> absl::StatusOr<query::ListPage> {
                       query::ListBudget budget;
                       budget.rows = rows;
                       if (full) budget.whole_bytes = kWholeBytes;
                       query::ListPage page;
                       absl::Status read = query::ReadListPage(store, filter, from, budget, &page);
+                      if (read.ok()) read = query::ReadAttempts(store, now_ms, readers, &page);
                       if (!read.ok()) return read;
                       return page;
                     });
@@ -135,7 +144,9 @@ Co<absl::Status> List(ApiWorker& worker, rpc::Call&, const v1::ListRequest& requ
       continue;
     }
     message->set_state(ToProto(inspected.state));
-    message->set_attempts(static_cast<int32_t>(inspected.attempts));
+    // Of a message that waits on disk only the store has the attempts.
+    message->set_attempts(
+        static_cast<int32_t>(std::max(inspected.attempts, page->rows[i].attempts)));
   }
   if (page->next.has_value()) {
     response->set_next_page_token(MakePageToken(valid.token_filter, *page->next));

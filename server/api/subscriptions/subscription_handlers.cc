@@ -75,6 +75,7 @@ Co<absl::Status> FillBacklogs(ApiWorker& worker, storage::TopicId topic,
                               const std::vector<catalog::SubscriptionPtr>& list,
                               google::protobuf::RepeatedPtrField<v1::Subscription>* to) {
   std::vector<storage::SubscriptionId> ids;
+  ids.reserve(list.size());
   for (const catalog::SubscriptionPtr& subscription : list) ids.push_back(subscription->id);
   const uint64_t now_ms = worker.context().clock->Read().wall_ms;
   ReadStore reading(

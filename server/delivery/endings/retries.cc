@@ -46,7 +46,7 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   storage::Attempt attempt = AttemptOf(now, entry, why, text);
   if (HalfFailuresOf(why) == 0) {
     attempt.delay_ms = delay_ms.value_or(0);
-    return Retry(now, index, std::move(attempt));
+    return Retry(now, index, attempt);
   }
   entry.half_failures += HalfFailuresOf(why);
   ++entry.subscription->failed;
@@ -67,7 +67,7 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
   const uint64_t backoff_ms = delay_ms.value_or(BackoffMs(policy, failures, entry.id.low));
   const uint64_t floor_ms = OutOfAttempts(entry) ? kRefusedLetterDelayMs : 0;
   attempt.delay_ms = std::max(backoff_ms, floor_ms);
-  Retry(now, index, std::move(attempt));
+  Retry(now, index, attempt);
 }
 
 storage::Attempt Retries::AttemptOf(base::Now now, const PendingDelivery& entry, Failure why,
@@ -78,15 +78,17 @@ storage::Attempt Retries::AttemptOf(base::Now now, const PendingDelivery& entry,
           .end_ms = now.wall_ms,
           .held_ms = now.wall_ms > begin_ms ? now.wall_ms - begin_ms : 0,
           .client_id = core_.streams.Get(entry.stream)->client_id,
-          .reason = std::string(text)};
+          .reason = text};
 }
 
-void Retries::Retry(base::Now now, EntryIndex index, storage::Attempt attempt) {
+void Retries::Retry(base::Now now, EntryIndex index, const storage::Attempt& attempt) {
   PendingDelivery& entry = core_.table[index];
   const Failure why = attempt.end;
   const uint64_t delay_ms = attempt.delay_ms;
   DT_CHECK_GT(entry.attempts, 0u);
   DT_CHECK_LE(entry.half_failures, 2 * uint64_t{entry.attempts});
+  // Before the lease ends, and perhaps the stream with it.
+  std::string last_attempts = storage::AddAttempt(LastAttemptsOf(core_, entry), attempt);
   core_.leases.End(index);
   const protocol::StreamId stream = entry.stream;
   ++core_.stats.retried;
@@ -96,7 +98,6 @@ void Retries::Retry(base::Now now, EntryIndex index, storage::Attempt attempt) {
   const bool moves = to_disk || (entry.spilled && entry.listed_ms != entry.due_ms);
   uint64_t retry_ms = moves ? now.wall_ms : 0;
   if (delay_ms > 0) retry_ms = now.wall_up_ms() + delay_ms;
-  std::string last_attempts = storage::AddAttempt(LastAttemptsOf(core_, entry), std::move(attempt));
   entry.progress = true;
   core_.records.PutProgress(entry.key(), entry.subscription->state.id,
                             {.state = Progress::State::kFailed,

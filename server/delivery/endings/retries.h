@@ -82,10 +82,10 @@ class Retries {
   }
 
  private:
-  // The attempt that ends now.
+  // The attempt that ends now. Refers to `text` and to the entry's stream.
   storage::Attempt AttemptOf(base::Now now, const PendingDelivery& entry, Failure why,
                              absl::string_view text) const;
-  void Retry(base::Now now, EntryIndex index, storage::Attempt attempt);
+  void Retry(base::Now now, EntryIndex index, const storage::Attempt& attempt);
 
   const Core& core_;
   Pacing* const pacing_;

@@ -238,6 +238,10 @@ TEST(SuggestTest, NamesTheWordAndWhatItResembles) {
       {"schedule t p --in 5s --lable a=1", "there is no option --lable; did you mean --label?"},
       {"list t --page_size=4", "there is no option --page_size; did you mean --page-size?"},
       // In the middle of a word.
+      {"list t --limit 5",
+       "there is no option --limit; did you mean --page-size? (see duetime list --help)"},
+      {"schedule t p --delay=5s", "there is no option --delay; did you mean --in?"},
+      {"cancel x --limit 5", "there is no option --limit (see duetime cancel --help)"},
       {"dlq list t --dead", "there is no option --dead; did you mean --dead-letter-topic?"},
       // An option of every command.
       {"info --jsn", "there is no option --jsn; did you mean --json?"},

@@ -275,6 +275,10 @@ TEST(FormatTest, WritesWhatCanBeRead) {
   EXPECT_EQ(FormatDurationText(-absl::Milliseconds(5)), "-5ms");
   EXPECT_EQ(FormatDurationText(absl::Seconds(90)), "1m30s");
   EXPECT_EQ(FormatDurationText(absl::Hours(24 * 8 + 1) + absl::Milliseconds(3)), "8d1h3ms");
+  EXPECT_EQ(FormatAgeText(absl::Hours(48) - absl::Milliseconds(1)), "1d23h59m59s999ms");
+  EXPECT_EQ(FormatAgeText(absl::Hours(48) + absl::Minutes(59)), "2d");
+  EXPECT_EQ(FormatAgeText(absl::Hours(24 * 365 + 5) + absl::Seconds(3)), "365d5h");
+  EXPECT_EQ(FormatAgeText(-absl::Hours(50) - absl::Seconds(3)), "-2d2h");
   for (const char* text : {"1m30s", "8d1h3ms", "1ms"}) {
     EXPECT_EQ(FormatDurationText(*ParseDurationText(text)), text);
   }

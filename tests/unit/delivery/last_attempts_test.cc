@@ -51,7 +51,7 @@ class LastAttemptsTest : public DeliveryWorld {
   std::vector<std::string> Reasons(const std::string& bytes) {
     std::vector<std::string> reasons;
     const auto attempts = storage::DecodeAttempts(bytes).value();
-    for (const storage::Attempt& one : attempts) reasons.push_back(one.reason);
+    for (const storage::Attempt& one : attempts) reasons.emplace_back(one.reason);
     return reasons;
   }
   std::vector<protocol::SubscriptionStatus> Told(const storage::MessageRef& message) {

@@ -213,6 +213,54 @@ TEST_F(StoreQueryTest, AnEmptyTopicIsOneEmptyPage) {
   EXPECT_TRUE(ListAll(filter, {}).empty());
 }
 
+// Of messages that wait on disk, only the store knows how often they were delivered.
+TEST_F(StoreQueryTest, AttemptsAreThoseOfProgressAndBacklog) {
+  const TopicId topic{1};
+  const storage::SubscriptionId first = storage::FirstSubscription(topic);
+  const storage::SubscriptionId second{0x80000001};
+  for (int i = 0; i < 5; ++i) Add(topic, kStart + static_cast<uint64_t>(i), "", "");
+  const auto progress = [&](const Put& put, storage::SubscriptionId reader, uint32_t attempts,
+                            uint64_t retry_ms) {
+    Record record;
+    record.type = RecordType::kProgress;
+    record.shard = put.shard;
+    record.key = put.key;
+    record.subscription = reader;
+    record.progress = {.listed = retry_ms > 0, .attempts = attempts, .retry_ms = retry_ms};
+    return record;
+  };
+  const auto spill = [&](const Put& put, storage::SubscriptionId reader, uint32_t attempts,
+                         uint64_t place_ms) {
+    Record record;
+    record.type = RecordType::kSpill;
+    record.shard = put.shard;
+    record.key = {.due_ms = place_ms, .id = put.key.id};
+    record.subscription = reader;
+    record.backlog = {.attempts = attempts, .bytes = 1, .due_ms = 0};
+    if (place_ms != put.key.due_ms) record.backlog.due_ms = put.key.due_ms;
+    return record;
+  };
+  const uint64_t retry_ms = kStart + storage::kHourMs;
+  const storage::RecordBatch batch = {
+      progress(puts_[0], first, 2, 0),
+      progress(puts_[0], second, 3, 0),
+      spill(puts_[1], second, 4, puts_[1].key.due_ms),
+      progress(puts_[2], second, 1, retry_ms),
+      spill(puts_[2], second, 5, retry_ms),
+      progress(puts_[4], first, 6, 0),
+  };
+  ASSERT_EQ(store_.Append(std::vector<storage::RecordBatch>{batch}, storage::Durability::kSynced),
+            storage::AppendOutcome::kAccepted);
+  query::MessageFilter filter;
+  filter.topic = topic;
+  query::ListPage page;
+  ASSERT_TRUE(query::ReadListPage(&store_, filter, {}, {}, &page).ok());
+  ASSERT_TRUE(query::ReadAttempts(&store_, kStart + 3, {first, second}, &page).ok());
+  std::vector<uint32_t> attempts;
+  for (const query::ListRow& row : page.rows) attempts.push_back(row.attempts);
+  EXPECT_EQ(attempts, (std::vector<uint32_t>{3, 4, 5, 0, 0})) << "the last one is not due yet";
+}
+
 TEST_F(StoreQueryTest, AFailedReadIsAnError) {
   Fill(1);
   store_.FailReads(absl::DataLossError("damaged"));

@@ -11,14 +11,14 @@ namespace {
 
 using testing::ElementsAre;
 
-Attempt Numbered(uint32_t number, std::string reason = "", std::string client_id = "") {
+Attempt Numbered(uint32_t number, absl::string_view reason = "", absl::string_view client_id = "") {
   return {.number = number,
           .end = AttemptEnd::kNacked,
           .end_ms = uint64_t{1'700'000'000'000} + number,
           .held_ms = 250,
           .delay_ms = 1'000,
-          .client_id = std::move(client_id),
-          .reason = std::move(reason)};
+          .client_id = client_id,
+          .reason = reason};
 }
 
 std::vector<uint32_t> NumbersOf(const std::string& bytes) {
@@ -60,11 +60,13 @@ TEST(AttemptsTest, TextsAreCutBetweenCharacters) {
     for (int i = 0; i < 127; ++i) text += "\xc3\xa4";
     return text;
   }();
-  const auto one = DecodeAttempts(AddAttempt("", Numbered(1, umlauts, umlauts))).value();
+  const std::string cut = AddAttempt("", Numbered(1, umlauts, umlauts));
+  const auto one = DecodeAttempts(cut).value();
   EXPECT_EQ(one[0].reason, umlauts.substr(0, 127));
   EXPECT_EQ(one[0].client_id, umlauts.substr(0, 63));
   const std::string exact(64, 'c');
-  EXPECT_EQ(DecodeAttempts(AddAttempt("", Numbered(1, "", exact))).value()[0].client_id, exact);
+  const std::string whole = AddAttempt("", Numbered(1, "", exact));
+  EXPECT_EQ(DecodeAttempts(whole).value()[0].client_id, exact);
 }
 
 // Long reasons of earlier attempts are cut, the oldest first; only then attempts go.

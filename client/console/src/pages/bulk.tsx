@@ -14,9 +14,11 @@ import { useLoaded, useSettled } from "../poll";
 import { replace } from "../route";
 import { countText, wordOf } from "../text";
 import { durationMs, msOf, parseSpan, spanText } from "../time";
+import { TopicField } from "../topic_field";
 import type { BulkAction, Operation } from "../types";
-import { Choice, Count, Empty, Pager, Problem, Shown, StateBadge, Table, TextField, TopicLink, Waiting, When, usePages } from "../ui";
-import { TopicNames } from "./messages";
+import {
+  Act, Choice, Count, Empty, Pager, Problem, Shown, StateBadge, Table, TextField, TopicLink, Waiting, When, countOrder, rowsOf, timeOrder, usePages,
+} from "../ui";
 
 const pageSize = 50;
 
@@ -24,16 +26,18 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
   const listed = useSettled(params.topic ?? "");
   const [dialog, setDialog] = useState<Bulk>();
   const [stopping, setStopping] = useState<Operation>();
+  const { about } = useApp();
   const topic = params.topic ?? "";
   const action = (params.action ?? "BULK_ACTION_CANCEL") as BulkAction;
   const { filter, refusal } = filterOf(params);
   const set = (change: Params) => replace("bulk", { ...params, ...change });
   const shiftMs = action === "BULK_ACTION_SHIFT" ? parseSpan(params.by ?? "") : undefined;
   let refused = refusal;
-  if (topic === "") refused = "Name a topic.";
+  if (about.read_only) refused = "This console changes nothing.";
+  else if (topic === "") refused = "Name a topic.";
   else if (shiftMs === null || shiftMs === 0) refused = "Say by how much to shift: 1h30m, or earlier: -15m.";
   const pages = usePages(listed);
-  const list = useLoaded(`operations ${listed} ${pages.token}`, () => call("Admin/ListOperations", { topic: listed, page_size: pageSize, page_token: pages.token }), 1_500);
+  const list = useLoaded(`operations ${listed} ${pages.token}`, () => call("Admin/ListOperations", { topic: listed, page_size: rowsOf(pageSize), page_token: pages.token }), 1_500);
   useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
   const close = () => {
     setDialog(undefined);
@@ -50,8 +54,7 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
           if (refused === undefined) setDialog({ topic, action, filter, shiftMs: shiftMs ?? undefined });
         }}>
           <div class="form">
-            <TextField label="Topic" value={topic} onInput={(value) => set({ topic: value })} list="bulk-topics" />
-            <TopicNames id="bulk-topics" />
+            <TopicField value={topic} onInput={(value) => set({ topic: value })} />
             <Choice label="What to do" value={action} onChange={(value) => set({ action: value })} hint={bulkWords[action]?.does}
               options={Object.entries(bulkWords).map(([value, { verb }]) => [value, verb])} />
             {action === "BULK_ACTION_SHIFT" && (
@@ -70,17 +73,17 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
           ? <Empty title="No operations"><span>Count messages with the form above, and start one.</span></Empty>
           : (
             <Table caption="Operations" rows={list.value.operations} keyOf={(one) => one.name} columns={[
-              { title: "Operation", cell: (one) => <Shown text={one.name} /> },
-              { title: "Topic", wide: true, cell: (one) => <TopicLink name={one.topic} /> },
-              { title: "Action", cell: (one) => <>{wordOf(one.action, "BULK_ACTION_")}{one.shift_by && ` by ${durationMs(one.shift_by) < 0 ? "-" : ""}${spanText(durationMs(one.shift_by))}`}</> },
+              { title: "Operation", by: (one) => one.name, cell: (one) => <Shown text={one.name} /> },
+              { title: "Topic", wide: true, by: (one) => one.topic, cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "Action", by: (one) => one.action, cell: (one) => <>{wordOf(one.action, "BULK_ACTION_")}{one.shift_by && ` by ${durationMs(one.shift_by) < 0 ? "-" : ""}${spanText(durationMs(one.shift_by))}`}</> },
               { title: "Messages", wide: true, cell: (one) => <FilterText filter={one.filter} /> },
-              { title: "State", cell: (one) => <><StateBadge state={one.state} />{one.error && <Shown text={` ${one.error.message}`} />}</> },
-              { title: "Matched", right: true, cell: (one) => <Count value={one.matched} /> },
-              { title: "Changed", right: true, cell: (one) => <Count value={one.changed} /> },
-              { title: "Unchanged", right: true, cell: (one) => <Count value={one.unchanged} /> },
-              { title: "Started", cell: (one) => <When time={one.create_time} /> },
+              { title: "State", by: (one) => one.state, cell: (one) => <><StateBadge state={one.state} />{one.error && <Shown text={` ${one.error.message}`} />}</> },
+              { title: "Matched", right: true, by: (one) => countOrder(one.matched), cell: (one) => <Count value={one.matched} /> },
+              { title: "Changed", right: true, by: (one) => countOrder(one.changed), cell: (one) => <Count value={one.changed} /> },
+              { title: "Unchanged", right: true, by: (one) => countOrder(one.unchanged), cell: (one) => <Count value={one.unchanged} /> },
+              { title: "Started", by: (one) => timeOrder(one.create_time), cell: (one) => <When time={one.create_time} /> },
               { title: "Progress", cell: (one) => <Progress operation={one} /> },
-              { title: "Change", cell: (one) => (one.state === "STATE_RUNNING" || one.state === "STATE_STARTING") && <button type="button" onClick={() => setStopping(one)}>Stop</button> },
+              { title: "Change", cell: (one) => (one.state === "STATE_RUNNING" || one.state === "STATE_STARTING") && <Act onClick={() => setStopping(one)}>Stop</Act> },
             ]} />
           )}
         <Pager pages={pages} shown={list.value?.operations.length ?? 0} />

@@ -9,18 +9,19 @@ import { useApp } from "../app";
 import { BulkDialog, type Bulk } from "../bulk_dialog";
 import { commandLine } from "../command";
 import { FilterFields, filterOf, type Params } from "../filter";
-import { CancelDialog } from "../message_changes";
+import { CancelDialog, RescheduleDialog } from "../message_changes";
 import { forEachFew, useLoaded, useSettled } from "../poll";
 import { href, replace } from "../route";
 import { bytesText, wordOf } from "../text";
+import { TopicField } from "../topic_field";
 import type { Message } from "../types";
 import {
-  CommandBox, Count, Empty, LabelList, MessageLink, Pager, Problem, Shown, Table, TextField, TopicLink, Waiting, When, usePages, type Column,
+  Act, CommandBox, Count, Empty, LabelList, MessageLink, Missing, Pager, Problem, Shown, Table, TopicLink, Waiting, When, countOrder, isMissing, rowsOf,
+  timeOrder, usePages, type Column,
 } from "../ui";
-import { TopicNames } from "./messages";
 import { deadLetterTopicOf } from "./topics";
 
-const pageSize = 100;
+const pageSize = 50;
 const scannedMax = 1_000;
 
 // The dead-letter topics of a topic: its own, and those that its subscriptions name.
@@ -43,8 +44,7 @@ export function DeadLettersPage({ params: typed }: { params: Params }): JSX.Elem
       <div class="head"><h1>Dead letters</h1></div>
       <section class="panel">
         <div class="form">
-          <TextField label="Topic that they came from" value={typed.topic ?? ""} onInput={(value) => set({ topic: value, dlq: "" })} list="dlq-topics" />
-          <TopicNames id="dlq-topics" />
+          <TopicField label="Topic that they came from" value={typed.topic ?? ""} onInput={(value) => set({ topic: value, dlq: "" })} />
           {topic !== "" && <FilterFields params={typed} set={set} />}
         </div>
         {(topics.value?.length ?? 0) > 1 && (
@@ -55,9 +55,9 @@ export function DeadLettersPage({ params: typed }: { params: Params }): JSX.Elem
           </p>
         )}
       </section>
-      <Problem error={topics.error?.reason === "TOPIC_NOT_FOUND" ? undefined : topics.error} retry={topics.reload} />
-      {topic === "" ? <AllDeadLetters /> : topics.error?.reason === "TOPIC_NOT_FOUND"
-        ? <div class="panel"><Empty title="There is no such topic"><a href={href("dead-letters")}>All dead letters</a></Empty></div>
+      <Problem error={isMissing(topics.error) ? undefined : topics.error} retry={topics.reload} />
+      {topic === "" ? <AllDeadLetters /> : isMissing(topics.error)
+        ? <Missing error={topics.error} name={topic}><a href={href("dead-letters")}>All dead letters</a></Missing>
         : chosen !== "" && <DeadLetterList topic={chosen} params={params} />}
     </>
   );
@@ -82,8 +82,8 @@ function AllDeadLetters(): JSX.Element {
         ? <Empty title="No dead letters"><span>A message becomes a dead letter when a subscriber rejects it, or after the attempts that its subscription
             allows: set “Failed attempts at most” in the settings of a subscription.</span></Empty>
         : <Table caption="Topics with dead letters" rows={found.value} keyOf={(one) => one.origin} columns={[
-            { title: "Topic", cell: (one) => <a href={href("dead-letters", { topic: one.origin })}><Shown text={one.origin} /></a> },
-            { title: "Dead letters", right: true, cell: (one) => <Count value={one.counts?.pending} /> },
+            { title: "Topic", by: (one) => one.origin, cell: (one) => <a href={href("dead-letters", { topic: one.origin })}><Shown text={one.origin} /></a> },
+            { title: "Dead letters", right: true, by: (one) => countOrder(one.counts?.pending), cell: (one) => <Count value={one.counts?.pending} /> },
             { title: "Bytes", right: true, cell: (one) => bytesText(one.counts?.pending_bytes) },
             { title: "In", cell: (one) => <TopicLink name={one.dead} /> },
           ]} />}
@@ -94,13 +94,13 @@ function AllDeadLetters(): JSX.Element {
 function DeadLetterList({ topic, params }: { topic: string; params: Params }): JSX.Element {
   const { about } = useApp();
   const [bulk, setBulk] = useState<Bulk>();
-  const [ending, setEnding] = useState<Message>();
+  const [dialog, setDialog] = useState<{ message: Message; move: boolean }>();
   const { filter, refusal } = filterOf(params);
   const key = JSON.stringify([topic, filter]);
   const pages = usePages(key);
   const list = useLoaded(`${key} ${pages.token}`, async () => {
     try {
-      return await call("Messages/List", { topic, ...filter, page_size: pageSize, page_token: pages.token });
+      return await call("Messages/List", { topic, ...filter, page_size: rowsOf(pageSize), page_token: pages.token });
     } catch (error) {
       if ((error as { reason?: string }).reason !== "TOPIC_NOT_FOUND") throw error;
       return { messages: [], next_page_token: "" }; // Created with the first dead letter.
@@ -109,28 +109,36 @@ function DeadLetterList({ topic, params }: { topic: string; params: Params }): J
   useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
   const close = (changed: boolean) => {
     setBulk(undefined);
-    setEnding(undefined);
+    setDialog(undefined);
     if (changed) list.reload();
   };
   const messages = list.value?.messages ?? [];
   const start = (action: Bulk["action"]) => setBulk({ topic, action, filter });
   const columns: Column<Message>[] = [
-    { title: "Since", cell: (one) => <When time={one.deliver_time} /> },
+    { title: "Since", by: (one) => timeOrder(one.deliver_time), cell: (one) => <When time={one.deliver_time} /> },
     { title: "Id", cell: (one) => <MessageLink id={one.id} /> },
-    { title: "From", wide: true, cell: (one) => (one.dead_letter ? <><TopicLink name={one.dead_letter.topic} /> <span class="quiet"><Shown text={one.dead_letter.subscription} /></span></> : <span class="quiet">no dead letter</span>) },
-    { title: "Why", wide: true, cell: (one) => <>{wordOf(one.dead_letter?.reason, "REASON_")}{one.dead_letter?.reason_text && <>: <Shown text={one.dead_letter.reason_text} max={160} /></>}</> },
-    { title: "Attempts", right: true, cell: (one) => one.dead_letter?.attempts },
-    { title: "Original key", cell: (one) => (one.dead_letter?.key ? <Shown text={one.dead_letter.key} /> : "") },
+    { title: "From", wide: true, by: (one) => `${one.dead_letter?.topic} ${one.dead_letter?.subscription}`, cell: (one) => (one.dead_letter ? <><TopicLink name={one.dead_letter.topic} /> <span class="quiet"><Shown text={one.dead_letter.subscription} /></span></> : <span class="quiet">no dead letter</span>) },
+    { title: "Why", wide: true, by: (one) => `${one.dead_letter?.reason} ${one.dead_letter?.reason_text}`, cell: (one) => <>{wordOf(one.dead_letter?.reason, "REASON_")}{one.dead_letter?.reason_text && <>: <Shown text={one.dead_letter.reason_text} max={160} /></>}</> },
+    { title: "Attempts", right: true, by: (one) => one.dead_letter?.attempts ?? 0, cell: (one) => one.dead_letter?.attempts },
+    { title: "Original key", by: (one) => one.dead_letter?.key ?? "", cell: (one) => (one.dead_letter?.key ? <Shown text={one.dead_letter.key} /> : "") },
     { title: "Labels", wide: true, cell: (one) => <LabelList labels={one.labels} short /> },
-    { title: "Change", cell: (one) => <button type="button" aria-label={`End ${one.id}`} onClick={() => setEnding(one)}>End</button> },
+    { title: "Change", cell: (message) => (
+      <div class="buttons">
+        {message.dead_letter && (
+          <Act label={`Redrive ${message.id}`} onClick={() => setBulk({ topic, action: "BULK_ACTION_REDRIVE", filter: { message_id: message.id } })}>Redrive</Act>
+        )}
+        <Act label={`Move ${message.id}`} onClick={() => setDialog({ message, move: true })}>Move</Act>
+        <Act label={`Delete ${message.id}`} onClick={() => setDialog({ message, move: false })}>Delete</Act>
+      </div>
+    ) },
   ];
   return (
     <section class="panel">
       <div class="title">
         <h2>In <TopicLink name={topic} /></h2><span class="grow" />
         <div class="buttons">
-          <button type="button" disabled={messages.length === 0} onClick={() => start("BULK_ACTION_REDRIVE")}>Redrive all that match</button>
-          <button type="button" disabled={messages.length === 0} onClick={() => start("BULK_ACTION_PURGE")}>Purge all that match</button>
+          <Act disabled={messages.length === 0} onClick={() => start("BULK_ACTION_REDRIVE")}>Redrive all that match</Act>
+          <Act disabled={messages.length === 0} onClick={() => start("BULK_ACTION_PURGE")}>Purge all that match</Act>
         </div>
       </div>
       {refusal !== undefined && <div class="notice"><p>{refusal}</p></div>}
@@ -140,7 +148,7 @@ function DeadLetterList({ topic, params }: { topic: string; params: Params }): J
         : <Table caption="Dead letters" columns={columns} rows={messages} keyOf={(one) => one.id} />}
       <Pager pages={pages} shown={messages.length} />
       {bulk && <BulkDialog bulk={bulk} onClose={close} />}
-      {ending && <CancelDialog message={ending} onClose={close} />}
+      {dialog && (dialog.move ? <RescheduleDialog message={dialog.message} onClose={close} /> : <CancelDialog message={dialog.message} onClose={close} />)}
     </section>
   );
 }

@@ -6,6 +6,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { call } from "../api";
 import { useApp, useNow } from "../app";
+import { BulkDialog } from "../bulk_dialog";
 import { commandLine } from "../command";
 import { CancelDialog, RescheduleDialog } from "../message_changes";
 import { useLoaded } from "../poll";
@@ -13,14 +14,14 @@ import { href } from "../route";
 import { bytesOf, bytesText, hexText, prettyJson, utf8Of, visibleText, wordOf } from "../text";
 import { durationMs, localText, msOf, relativeText, spanText, utcText } from "../time";
 import type { Attempt, Message, SubscriptionStatus, Timeline } from "../types";
-import { CommandBox, Empty, Facts, LabelList, MessageLink, Problem, Shown, StateBadge, Table, TopicLink, Waiting, When, type Column } from "../ui";
+import { Act, CommandBox, Empty, Facts, LabelList, MessageLink, Problem, Shown, StateBadge, Table, TopicLink, Waiting, When, type Column } from "../ui";
 
 const endedStates = ["ACKED", "CANCELLED", "EXPIRED", "DEAD_LETTERED", "SKIPPED", "DROPPED"].map((one) => `STATE_${one}`);
 
 export function MessagePage({ params }: { params: Record<string, string> }): JSX.Element {
   const id = params.id ?? "";
   const { about } = useApp();
-  const [dialog, setDialog] = useState<"cancel" | "move">();
+  const [dialog, setDialog] = useState<"cancel" | "move" | "redrive">();
   const story = useLoaded(`explain ${id}`, () => call("Messages/Explain", { message_id: id }), 2_000);
   const etag = story.value?.message.etag ?? "";
   const full = useLoaded(`get ${id} ${etag}`, () => call("Messages/Get", { message_id: id, view: "MESSAGE_VIEW_FULL" }));
@@ -39,12 +40,13 @@ export function MessagePage({ params }: { params: Record<string, string> }): JSX
         <span class="grow" />
         {message && !ended && (
           <div class="buttons">
-            <button type="button" onClick={() => setDialog("move")}>Move</button>
-            <button type="button" onClick={() => setDialog("cancel")}>Cancel</button>
+            {message.dead_letter && <Act onClick={() => setDialog("redrive")}>Redrive</Act>}
+            <Act onClick={() => setDialog("move")}>Move</Act>
+            <Act onClick={() => setDialog("cancel")}>Cancel</Act>
           </div>
         )}
       </div>
-      <Problem error={story.error} retry={story.reload} />
+      <Problem error={story.error?.reason === "MESSAGE_NOT_FOUND" ? undefined : story.error} retry={story.reload} />
       {story.error?.reason === "MESSAGE_NOT_FOUND" && <Empty title="There is no such message"><span>It never existed, or it ended longer ago than the server
         remembers. <a href={href("messages")}>Search for messages</a></span></Empty>}
       {story.value === undefined || message === undefined ? !story.error && <Waiting /> : (
@@ -79,6 +81,7 @@ export function MessagePage({ params }: { params: Record<string, string> }): JSX
           <CommandBox command={commandLine(about.options, "explain", [id])} />
         </>
       )}
+      {dialog === "redrive" && message && <BulkDialog bulk={{ topic: message.topic, action: "BULK_ACTION_REDRIVE", filter: { message_id: id } }} onClose={close} />}
       {dialog === "cancel" && message && <CancelDialog message={message} onClose={close} />}
       {dialog === "move" && message && <RescheduleDialog message={message} onClose={close} />}
     </>

@@ -11,13 +11,16 @@ import { FilterFields, filterOf, type Params } from "../filter";
 import { CancelDialog, RescheduleDialog } from "../message_changes";
 import { useLoaded, useSettled } from "../poll";
 import { go, href, replace } from "../route";
+import { ScheduleDialog } from "../schedule_dialog";
 import { bytesOf, bytesText, utf8Of, wordOf } from "../text";
+import { TopicField } from "../topic_field";
 import type { Message } from "../types";
 import {
-  CommandBox, Empty, LabelList, MessageLink, Pager, Problem, Shown, StateBadge, Table, TextField, Waiting, When, usePages, type Column,
+  Act, CommandBox, Empty, LabelList, MessageLink, Missing, Pager, Problem, Shown, StateBadge, Table, TextField, Waiting, When, countOrder, isMissing,
+  rowsOf, timeOrder, usePages, type Column,
 } from "../ui";
 
-const pageSize = 100;
+const pageSize = 50;
 const payloadPageSize = 25;
 const states = ["STATE_SCHEDULED", "STATE_DUE", "STATE_IN_FLIGHT"];
 const previewMax = 160;
@@ -30,16 +33,11 @@ export function preview(message: Message): string {
   return text.length > previewMax ? `${text.slice(0, previewMax)}…` : text;
 }
 
-// The topics, for the suggestions of an input.
-export function TopicNames({ id }: { id: string }): JSX.Element {
-  const topics = useLoaded("topic names", () => call("Admin/ListTopics", { page_size: 200 }));
-  return <datalist id={id}>{topics.value?.topics.map((one) => <option key={one.name} value={one.name} />)}</datalist>;
-}
-
 export function MessagesPage({ params: typed }: { params: Params }): JSX.Element {
   const params = useSettled(typed);
   const { about } = useApp();
   const [dialog, setDialog] = useState<{ message: Message; move: boolean }>();
+  const [scheduling, setScheduling] = useState(false);
   const topic = params.topic ?? "";
   const full = params.view === "full";
   const chosen = (params.states ?? "").split(",").filter((one) => one !== "");
@@ -48,12 +46,13 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
   const key = JSON.stringify([topic, full, chosen, filter]);
   const pages = usePages(key);
   const list = useLoaded(`${key} ${pages.token}`, async () => (topic === "" || refusal !== undefined ? null : call("Messages/List", {
-    topic, ...filter, states: chosen, page_size: full ? payloadPageSize : pageSize, page_token: pages.token,
+    topic, ...filter, states: chosen, page_size: rowsOf(full ? payloadPageSize : pageSize), page_token: pages.token,
     ...(full ? { view: "MESSAGE_VIEW_FULL" } : {}),
   })));
   useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
   const close = (changed: boolean) => {
     setDialog(undefined);
+    setScheduling(false);
     if (changed) list.reload();
   };
   const toggle = (state: string) => set({ states: (chosen.includes(state) ? chosen.filter((one) => one !== state) : [...chosen, state]).join(",") });
@@ -62,14 +61,14 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
     <>
       <div class="head">
         <h1>Messages</h1><span class="grow" />
-        {topic !== "" && <a class="button" href={href("bulk", bulk)}>Change all that match</a>}
+        {topic !== "" && !about.read_only && <a class="button" href={href("bulk", bulk)}>Change all that match</a>}
+        <Act primary onClick={() => setScheduling(true)}>Schedule a message</Act>
       </div>
       <div class="columns">
         <section class="panel">
           <div class="title"><h2>Pending messages of a topic</h2></div>
           <div class="form">
-            <TextField label="Topic" value={typed.topic ?? ""} onInput={(value) => set({ topic: value })} list="topics" />
-            <TopicNames id="topics" />
+            <TopicField value={typed.topic ?? ""} onInput={(value) => set({ topic: value })} />
             <FilterFields params={typed} set={set} />
             <fieldset class="whole">
               <legend>State</legend>
@@ -85,10 +84,11 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
         </section>
         <FindOne topic={topic} />
       </div>
-      <Problem error={list.error} retry={list.reload} />
-      <div class="panel">
-        {list.value === undefined ? !list.error && <Waiting /> : list.value === null
-          ? <Empty title={refusal === undefined ? "Name a topic" : "The filter cannot be read"}><span>See <a href={href("topics")}>Topics</a> for their names.</span></Empty>
+      <Problem error={isMissing(list.error) ? undefined : list.error} retry={list.reload} />
+      <Missing error={list.error} name={topic}><span>The first message creates it.</span><a href={href("topics")}>All topics</a></Missing>
+      {(list.error === undefined || (list.value !== undefined && !isMissing(list.error))) && <div class="panel">
+        {list.value === undefined ? <Waiting /> : list.value === null
+          ? refusal === undefined ? <ChooseTopic /> : <Empty title="The filter cannot be read" />
           : list.value.messages.length === 0
             ? list.value.next_page_token !== ""
               ? <Empty title="No match on this page"><span>The server has looked through a part of the messages. Go to the next page.</span></Empty>
@@ -104,7 +104,8 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
             ])} />
           </>
         )}
-      </div>
+      </div>}
+      {scheduling && <ScheduleDialog topic={topic} onClose={close} />}
       {dialog && (dialog.move ? <RescheduleDialog message={dialog.message} onClose={close} /> : <CancelDialog message={dialog.message} onClose={close} />)}
     </>
   );
@@ -112,25 +113,37 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
 
 function columnsOf(full: boolean, open: (dialog: { message: Message; move: boolean }) => void): Column<Message>[] {
   const columns: Column<Message>[] = [
-    { title: "Due", cell: (one) => <When time={one.deliver_time} /> },
-    { title: "State", cell: (one) => <StateBadge state={one.state} /> },
+    { title: "Due", by: (one) => timeOrder(one.deliver_time), cell: (one) => <When time={one.deliver_time} /> },
+    { title: "State", by: (one) => one.state, cell: (one) => <StateBadge state={one.state} /> },
     { title: "Id", cell: (one) => <MessageLink id={one.id} /> },
-    { title: "Key", wide: true, cell: (one) => (one.key === "" ? "" : <Shown text={one.key} max={120} />) },
+    { title: "Key", wide: true, by: (one) => one.key, cell: (one) => (one.key === "" ? "" : <Shown text={one.key} max={120} />) },
     { title: "Labels", wide: true, cell: (one) => <LabelList labels={one.labels} short /> },
-    { title: "Attempts", right: true, cell: (one) => one.attempts },
-    { title: "Bytes", right: true, cell: (one) => <span class="number">{bytesText(one.payload_bytes)}</span> },
+    { title: "Attempts", right: true, by: (one) => one.attempts, cell: (one) => one.attempts },
+    { title: "Bytes", right: true, by: (one) => countOrder(one.payload_bytes), cell: (one) => <span class="number">{bytesText(one.payload_bytes)}</span> },
   ];
   if (full) columns.push({ title: "Payload", wide: true, cell: (one) => <Shown text={preview(one)} /> });
   columns.push({
     title: "Change",
     cell: (message) => (
       <div class="buttons">
-        <button type="button" aria-label={`Move ${message.id}`} onClick={() => open({ message, move: true })}>Move</button>
-        <button type="button" aria-label={`Cancel ${message.id}`} onClick={() => open({ message, move: false })}>Cancel</button>
+        <Act label={`Move ${message.id}`} onClick={() => open({ message, move: true })}>Move</Act>
+        <Act label={`Cancel ${message.id}`} onClick={() => open({ message, move: false })}>Cancel</Act>
       </div>
     ),
   });
   return columns;
+}
+
+// The first topics, to choose one of them.
+function ChooseTopic(): JSX.Element {
+  const topics = useLoaded("first topics", () => call("Admin/ListTopics", { page_size: 30 }));
+  const names = topics.value?.topics.map((one) => one.name) ?? [];
+  return (
+    <Empty title={names.length > 0 ? "Which topic?" : topics.value === undefined ? "Name a topic" : "No topics yet: the first message creates one"}>
+      <span class="buttons">{names.map((name) => <a key={name} class="button" href={href("messages", { topic: name })}><Shown text={name} max={60} /></a>)}</span>
+      <a href={href("topics")}>All topics</a>
+    </Empty>
+  );
 }
 
 // Finds a message by its id or key, also one that has ended.

@@ -3,34 +3,41 @@
 // The overview: what the server does now.
 
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { call, getMetrics } from "../api";
-import { ratesOf, samplesMax, useApp, useNow } from "../app";
+import { ratesOf, useApp, useNow } from "../app";
+import { barsOf } from "../bucket";
 import { Chart } from "../chart";
+import { barLines } from "../forecast";
+import { ServerLateness, ServerRates } from "../history";
 import { histogramOf, parseMetrics, quantileOf, sumOf, type Metric } from "../metrics";
 import { useLoaded } from "../poll";
 import { href } from "../route";
 import { bytesText, countText, shortText, wordOf } from "../text";
 import { msOf, spanText } from "../time";
 import type { Forecast, ServerInfo } from "../types";
-import { CommandBox, Count, Empty, Problem, Tile, Waiting } from "../ui";
+import { ScheduleDialog } from "../schedule_dialog";
+import { Act, CommandBox, Count, Empty, Problem, Tile, Waiting } from "../ui";
 import { commandLine } from "../command";
 
 const hourBuckets = 60;
-const sampleMs = 2_000;
+const minuteMs = 60_000;
 
 export function OverviewPage(): JSX.Element {
-  const { info, about } = useApp();
+  const { info, about, trouble } = useApp();
   const forecast = useLoaded("hour", () => call("Admin/Forecast", { bucket: "BUCKET_MINUTE", buckets: hourBuckets }), 5_000);
+  // What is due now, to tell it from what the rest of this minute brings.
+  const overdue = useLoaded("overdue", () => call("Admin/Forecast", { bucket: "BUCKET_SECOND", buckets: 1 }), 5_000);
   const metrics = useLoaded("metrics", async () => (about.metrics ? parseMetrics(await getMetrics()) : null), about.metrics ? 5_000 : 0);
-  if (info === undefined) return <Waiting />;
+  const [scheduling, setScheduling] = useState(false);
+  if (info === undefined) return trouble ? <></> : <Waiting />;
   const none = forecast.value?.total.messages === "0" && (info.counts?.accepted ?? "0") === "0";
   return (
     <>
-      <div class="head"><h1>Overview</h1></div>
+      <div class="head"><h1>Overview</h1><span class="grow" /><Act primary onClick={() => setScheduling(true)}>Schedule a message</Act></div>
       <Notices info={info} />
       <Problem error={forecast.error} retry={forecast.reload} />
-      <Tiles info={info} forecast={forecast.value} metrics={metrics.value ?? undefined} />
+      <Tiles info={info} forecast={forecast.value} due={overdue.value?.overdue.messages} metrics={metrics.value ?? undefined} />
       {none && (
         <div class="panel">
           <Empty title="No messages yet">
@@ -39,9 +46,11 @@ export function OverviewPage(): JSX.Element {
           </Empty>
         </div>
       )}
+      {scheduling && <ScheduleDialog topic="" onClose={() => setScheduling(false)} />}
       <div class="columns">
-        <Rates />
-        <NextHour forecast={forecast.value} />
+        <ServerRates />
+        <NextHour forecast={forecast.value} due={overdue.value?.overdue.messages} />
+        <ServerLateness />
         <Latenesses metrics={metrics.value} on={about.metrics} />
         <div>
           <Problem error={metrics.error} retry={metrics.reload} />
@@ -62,7 +71,7 @@ function Notices({ info }: { info: ServerInfo }): JSX.Element {
   return <>{texts.map((text) => <div key={text} class="notice" role="status"><p>{text}</p></div>)}</>;
 }
 
-function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forecast; metrics?: Metric[] }): JSX.Element {
+function Tiles({ info, forecast, due, metrics }: { info: ServerInfo; forecast?: Forecast; due?: string; metrics?: Metric[] }): JSX.Element {
   const { about, samples } = useApp();
   const counts = info.counts ?? {};
   const rate = (name: string) => {
@@ -72,12 +81,11 @@ function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forec
   const free = metrics && sumOf(metrics, "duetime_disk_free_bytes");
   const memory = metrics && sumOf(metrics, "duetime_resident_memory_bytes");
   const onDisk = metrics && (sumOf(metrics, "duetime_store_table_bytes") ?? 0) + (sumOf(metrics, "duetime_store_wal_bytes") ?? 0);
-  const overdue = forecast?.overdue.messages ?? "0";
   return (
     <div class="tiles">
       <Tile label="Pending" value={forecast ? countText(forecast.total.messages) : "-"} note={forecast && bytesText(forecast.total.bytes)} />
-      <Tile label="Due before this minute" value={forecast ? countText(overdue) : "-"} tone={overdue === "0" ? "" : "warn"}
-        note={`now in memory: ${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
+      <Tile label="Due now" value={due === undefined ? "-" : countText(due)} tone={due === undefined || due === "0" ? "" : "warn"}
+        note={`in flight or waiting; in memory ${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
       <Tile label="In flight" value={<Count value={counts.in_flight} />} note={`${countText(counts.streams)} streams`} />
       <Tile label="Accepted per second" value={rate("accepted")} note={`${countText(counts.accepted)} since the start`} />
       <Tile label="Delivered per second" value={rate("delivered")} note={`${countText(counts.delivered)} since the start`} />
@@ -89,36 +97,16 @@ function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forec
   );
 }
 
-function Rates(): JSX.Element {
-  const { samples } = useApp();
+function NextHour({ forecast, due }: { forecast?: Forecast; due?: string }): JSX.Element {
   const now = useNow();
-  const times = useMemo(() => samples.map((one) => one.ms), [samples]);
-  const lines = useMemo(() => [
-    { label: "accepted/s", color: "--accent", values: ratesOf(samples, "accepted") },
-    { label: "delivered/s", color: "--warn", values: ratesOf(samples, "delivered") },
-    { label: "acked/s", color: "--good", values: ratesOf(samples, "acked") },
-  ], [samples]);
-  const last = times[times.length - 1] ?? now;
-  return (
-    <section class="panel">
-      <div class="title"><h2>Rates</h2><span class="quiet">the last 10 minutes of this page</span></div>
-      <Chart label="Messages per second: accepted, delivered, acknowledged" times={times} lines={lines}
-        range={[last - samplesMax * sampleMs, last]} />
-    </section>
-  );
-}
-
-function NextHour({ forecast }: { forecast?: Forecast }): JSX.Element {
-  const times = useMemo(() => (forecast?.buckets ?? []).map((one) => msOf(one.start_time)), [forecast]);
-  const lines = useMemo(() => [
-    { label: "due", color: "--accent", values: (forecast?.buckets ?? []).map((one) => Number(one.count.messages)) },
-  ], [forecast]);
+  const bars = useMemo(() => barsOf(forecast, minuteMs, now, due === undefined ? undefined : Number(due)), [forecast, due]);
+  const lines = useMemo(() => barLines(bars), [bars]);
   return (
     <section class="panel">
       <div class="title"><h2>Due in the next hour</h2><span class="quiet">by minute, all topics</span></div>
-      {forecast === undefined ? <Waiting /> : times.length === 0
+      {forecast === undefined ? <Waiting /> : bars.times.length === 0
         ? <Empty title="Nothing is due in the next hour"><span>{countText(forecast.later.messages)} messages are due later.</span></Empty>
-        : <Chart label="Messages due in each minute of the next hour" times={times} lines={lines} bars
+        : <Chart label="Messages due in each minute of the next hour" times={bars.times} lines={lines} bars
             range={[msOf(forecast.start_time), msOf(forecast.end_time)]} height={210} />}
     </section>
   );

@@ -8,13 +8,17 @@ import { call } from "../api";
 import { useApp, useNow } from "../app";
 import { ChangeDialog } from "../change";
 import { commandLine } from "../command";
+import { CreateRecurrenceDialog } from "../create_dialogs";
+import { DeleteRecurrenceDialog } from "../delete_dialogs";
 import { useLoaded, useSettled } from "../poll";
 import { href, replace } from "../route";
 import { bytesOf, bytesText, utf8Of, wordOf } from "../text";
 import { durationMs, localText, msOf, spanText, utcText } from "../time";
+import { TopicField } from "../topic_field";
 import type { Occurrence, Recurrence } from "../types";
 import {
-  CommandBox, Count, Empty, Facts, LabelList, MessageLink, Pager, Problem, Shown, StateBadge, Table, TextField, TopicLink, Waiting, When, usePages,
+  Act, CommandBox, Count, Empty, Facts, LabelList, MessageLink, Missing, Pager, Problem, Shown, StateBadge, Table, TopicLink, Waiting, When, countOrder,
+  isMissing, rowsOf, timeOrder, usePages,
 } from "../ui";
 
 const pageSize = 50;
@@ -27,30 +31,32 @@ function scheduleText({ schedule }: Recurrence): string {
 export function RecurrencesPage({ params: typed }: { params: Record<string, string> }): JSX.Element {
   const params = useSettled(typed);
   const { about } = useApp();
+  const [creating, setCreating] = useState(false);
   const topic = params.topic ?? "";
   const pages = usePages(topic);
-  const list = useLoaded(`recurrences ${topic} ${pages.token}`, () => call("Messages/ListRecurrences", { topic, page_size: pageSize, page_token: pages.token }), 5_000);
+  const list = useLoaded(`recurrences ${topic} ${pages.token}`, () => call("Messages/ListRecurrences", { topic, page_size: rowsOf(pageSize), page_token: pages.token }), 5_000);
   useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
   return (
     <>
-      <div class="head"><h1>Recurrences</h1></div>
-      <div class="panel"><div class="form"><TextField label="Of the topic" value={typed.topic ?? ""} onInput={(value) => replace("recurrences", { topic: value })} placeholder="all topics" /></div></div>
+      <div class="head"><h1>Recurrences</h1><span class="grow" /><Act primary onClick={() => setCreating(true)}>Create a recurrence</Act></div>
+      <div class="panel"><div class="form"><TopicField label="Of the topic" value={typed.topic ?? ""} onInput={(value) => replace("recurrences", { topic: value })} placeholder="all topics" /></div></div>
       <Problem error={list.error} retry={list.reload} />
       <div class="panel">
         {list.value === undefined ? !list.error && <Waiting /> : list.value.recurrences.length === 0
           ? <Empty title="No recurrences"><span>Create one on the command line:</span>
               <CommandBox command={commandLine(about.options, "recur create", ["standup", "chat", "time to talk"], [["--cron", "30 9 * * MON-FRI"], ["--tz", "Europe/Berlin"]])} /></Empty>
           : <Table caption="Recurrences" rows={list.value.recurrences} keyOf={(one) => one.name} columns={[
-              { title: "Recurrence", wide: true, cell: (one) => <a href={href("recurrence", { name: one.name })}><Shown text={one.name} /></a> },
-              { title: "Topic", wide: true, cell: (one) => <TopicLink name={one.topic} /> },
-              { title: "State", cell: (one) => <StateBadge state={one.state} /> },
+              { title: "Recurrence", wide: true, by: (one) => one.name, cell: (one) => <a href={href("recurrence", { name: one.name })}><Shown text={one.name} /></a> },
+              { title: "Topic", wide: true, by: (one) => one.topic, cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "State", by: (one) => one.state, cell: (one) => <StateBadge state={one.state} /> },
               { title: "Schedule", cell: (one) => <Shown text={scheduleText(one)} /> },
-              { title: "Next", cell: (one) => <When time={one.next_deliver_time} /> },
-              { title: "Made", right: true, cell: (one) => <Count value={one.occurrences} /> },
-              { title: "Skipped", right: true, cell: (one) => <Count value={one.skipped} /> },
+              { title: "Next", by: (one) => timeOrder(one.next_deliver_time), cell: (one) => <When time={one.next_deliver_time} /> },
+              { title: "Made", right: true, by: (one) => countOrder(one.occurrences), cell: (one) => <Count value={one.occurrences} /> },
+              { title: "Skipped", right: true, by: (one) => countOrder(one.skipped), cell: (one) => <Count value={one.skipped} /> },
             ]} />}
         <Pager pages={pages} shown={list.value?.recurrences.length ?? 0} />
       </div>
+      {creating && <CreateRecurrenceDialog topic={topic} onClose={(changed) => { setCreating(false); if (changed) list.reload(); }} />}
     </>
   );
 }
@@ -58,14 +64,14 @@ export function RecurrencesPage({ params: typed }: { params: Record<string, stri
 export function RecurrencePage({ params }: { params: Record<string, string> }): JSX.Element {
   const name = params.name ?? "";
   const { about } = useApp();
-  const [asking, setAsking] = useState(false);
+  const [asking, setAsking] = useState<"pause" | "delete">();
   const loaded = useLoaded(`recurrence ${name}`, async () => (await call("Messages/GetRecurrence", { name })).recurrence, 5_000);
   const recurrence = loaded.value;
   const preview = useLoaded(`preview ${name} ${recurrence?.next_deliver_time} ${recurrence?.update_time}`,
     () => (recurrence === undefined ? Promise.resolve({ occurrences: [] }) : call("Messages/PreviewRecurrence", { name, count: previewCount })));
   const paused = recurrence?.state === "STATE_PAUSED";
   const close = (changed: boolean) => {
-    setAsking(false);
+    setAsking(undefined);
     if (changed) loaded.reload();
   };
   return (
@@ -75,11 +81,17 @@ export function RecurrencePage({ params }: { params: Record<string, string> }): 
         {recurrence && <StateBadge state={recurrence.state} />}
         {recurrence && <span class="quiet">in <TopicLink name={recurrence.topic} /></span>}
         <span class="grow" />
-        {recurrence && recurrence.state !== "STATE_COMPLETED" && <button type="button" onClick={() => setAsking(true)}>{paused ? "Resume" : "Pause"}</button>}
+        {recurrence && (
+          <div class="buttons">
+            {recurrence.state !== "STATE_COMPLETED" && <Act onClick={() => setAsking("pause")}>{paused ? "Resume" : "Pause"}</Act>}
+            <Act onClick={() => setAsking("delete")}>Delete</Act>
+          </div>
+        )}
       </div>
-      <Problem error={loaded.error} retry={loaded.reload} />
+      <Problem error={isMissing(loaded.error) ? undefined : loaded.error} retry={loaded.reload} />
+      <Missing error={loaded.error} name={name}><a href={href("recurrences")}>All recurrences</a></Missing>
       {recurrence?.state === "STATE_STALLED" && <p class="problem" role="alert">It makes no messages: <Shown text={recurrence.state_reason} /></p>}
-      {recurrence === undefined ? !loaded.error && <Waiting /> : (
+      {recurrence === undefined || isMissing(loaded.error) ? !loaded.error && <Waiting /> : (
         <>
           <section class="panel">
             <div class="title"><h2>The next {previewCount} occurrences</h2>{paused && <span class="quiet">as if it were resumed now</span>}</div>
@@ -89,7 +101,8 @@ export function RecurrencePage({ params }: { params: Record<string, string> }): 
           <section class="panel"><div class="title"><h2>Recurrence</h2></div><RecurrenceFacts recurrence={recurrence} /></section>
         </>
       )}
-      {asking && recurrence && (
+      {asking === "delete" && recurrence && <DeleteRecurrenceDialog recurrence={recurrence} onClose={close} />}
+      {asking === "pause" && recurrence && (
         <ChangeDialog onClose={close} change={{
           title: paused ? "Resume the recurrence" : "Pause the recurrence",
           verb: paused ? "Resume" : "Pause",

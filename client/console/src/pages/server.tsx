@@ -2,7 +2,7 @@
 //
 // The server: state, clock, limits, configuration, damage.
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { getMetrics } from "../api";
 import { useApp } from "../app";
@@ -12,7 +12,7 @@ import { useLoaded } from "../poll";
 import { countText, visibleText, wordOf } from "../text";
 import { durationMs, spanText } from "../time";
 import type { ServerInfo } from "../types";
-import { CommandBox, Empty, Facts, Problem, Shown, Table, Waiting, When } from "../ui";
+import { CommandBox, Empty, Facts, Problem, Shown, Table, Waiting, When, rowsOf } from "../ui";
 
 function limitText(name: string, value: string | number | boolean): string {
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -21,8 +21,8 @@ function limitText(name: string, value: string | number | boolean): string {
 }
 
 export function ServerPage(): JSX.Element {
-  const { info, about } = useApp();
-  if (info === undefined) return <Waiting />;
+  const { info, about, trouble } = useApp();
+  if (info === undefined) return trouble ? <></> : <Waiting />;
   return (
     <>
       <div class="head"><h1>Server</h1></div>
@@ -42,17 +42,25 @@ export function ServerPage(): JSX.Element {
         ]} />
       </section>
       <Damage info={info} />
-      <section class="panel">
-        <div class="title"><h2>Limits</h2></div>
+      <Folded title="Limits" note="the configuration bounds them">
         <Facts facts={Object.entries(info.limits).map(([name, value]) => [name, limitText(name, value)])} />
-      </section>
-      <section class="panel">
-        <div class="title"><h2>Counts</h2><span class="quiet">counters since the start of the server, and current numbers</span></div>
+      </Folded>
+      <Folded title="Counts" note="counters since the start of the server, and current numbers">
         <Facts facts={Object.entries(info.counts ?? {}).map(([name, value]) => [name, countText(value)])} />
-      </section>
+      </Folded>
       <Configuration on={about.metrics} />
       <CommandBox command={commandLine(about.options, "info", [])} />
     </>
+  );
+}
+
+// A section with many lines: folded on a narrow screen, where it would be very long.
+function Folded({ title, note, children }: { title: string; note: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <details class="panel" open={rowsOf(Infinity) === Infinity}>
+      <summary><h2>{title}</h2> <span class="quiet">{note}</span></summary>
+      {children}
+    </details>
   );
 }
 
@@ -87,13 +95,12 @@ function Configuration({ on }: { on: boolean }): JSX.Element {
   const loaded = useLoaded("configuration", async () => (on ? parseMetrics(await getMetrics()) : []));
   const knobs = useMemo(() => (loaded.value ?? []).filter((one) => one.name === "duetime_config"), [loaded.value]);
   return (
-    <section class="panel">
-      <div class="title"><h2>Configuration</h2><span class="quiet">numbers in force, each in the unit of its name</span></div>
+    <Folded title="Configuration" note="numbers in force, each in the unit of its name">
       <Problem error={loaded.error} retry={loaded.reload} />
       {!on ? <Empty title="Not known to the console"><span>The server has no call for it, but its metrics have the numbers: start the console with <code>--metrics
           127.0.0.1:7789</code>. All knobs: <code>duetimed --help</code></span></Empty>
         : loaded.value === undefined ? !loaded.error && <Waiting />
         : <Facts facts={knobs.map((one): [string, string] => [visibleText(one.labels.knob ?? ""), countText(one.value)])} />}
-    </section>
+    </Folded>
   );
 }

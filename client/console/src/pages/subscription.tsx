@@ -8,24 +8,27 @@ import { call } from "../api";
 import { useApp } from "../app";
 import { ChangeDialog } from "../change";
 import { commandLine } from "../command";
+import { DeleteSubscriptionDialog } from "../delete_dialogs";
 import { useLoaded } from "../poll";
 import { href } from "../route";
 import { subscriptionSettings } from "../settings";
-import { settingFacts, SettingsDialog } from "../settings_form";
+import { SettingsDialog, useSettingFacts } from "../settings_form";
+import { Streams } from "../streams";
 import { countText } from "../text";
-import { Count, Facts, Problem, Shown, Tile, TopicLink, Waiting, When } from "../ui";
+import { Act, Count, Facts, Missing, Problem, Shown, Tile, TopicLink, Waiting, When, isMissing } from "../ui";
 import { SubscriptionState } from "./topic";
 
 export function SubscriptionPage({ params }: { params: Record<string, string> }): JSX.Element {
   const { topic = "", name = "" } = params;
   const { about } = useApp();
-  const [dialog, setDialog] = useState<"pause" | "settings">();
+  const [dialog, setDialog] = useState<"pause" | "settings" | "delete">();
   const loaded = useLoaded(`${topic} ${name}`, async () => (await call("Admin/GetSubscription", { topic, name })).subscription, 3_000);
   const subscription = loaded.value;
   const close = (changed: boolean) => {
     setDialog(undefined);
     if (changed) loaded.reload();
   };
+  const facts = useSettingFacts(subscriptionSettings, subscription?.settings, topic);
   const paused = subscription?.settings.paused === true;
   const counts = subscription?.counts;
   const update = (settings: object, mask: string) => call("Admin/UpdateSubscription", { subscription: { topic, name, settings }, update_mask: mask });
@@ -38,17 +41,20 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
         <span class="grow" />
         {subscription && (
           <div class="buttons">
-            <button type="button" onClick={() => setDialog("pause")}>{paused ? "Resume" : "Pause"}</button>
-            <button type="button" onClick={() => setDialog("settings")}>Edit settings</button>
+            <Act onClick={() => setDialog("pause")}>{paused ? "Resume" : "Pause"}</Act>
+            <Act onClick={() => setDialog("settings")}>Edit settings</Act>
+            <Act onClick={() => setDialog("delete")}>Delete</Act>
             <a class="button" href={href("dead-letters", { topic, dlq: subscription.settings.dead_letter_topic })}>Dead letters</a>
           </div>
         )}
       </div>
-      <Problem error={loaded.error} retry={loaded.reload} />
-      {subscription === undefined ? !loaded.error && <Waiting /> : (
+      <Problem error={isMissing(loaded.error) ? undefined : loaded.error} retry={loaded.reload} />
+      <Missing error={loaded.error} name={loaded.error?.reason === "TOPIC_NOT_FOUND" ? topic : name}><a href={href("topic", { name: topic })}>To the topic</a></Missing>
+      {subscription === undefined || isMissing(loaded.error) ? !loaded.error && <Waiting /> : (
         <>
           <div class="tiles">
-            <Tile label="Ready" value={<><Count value={counts?.ready} />{counts?.behind && "+"}</>} note={counts?.behind ? "and more on disk" : "due and in memory"} />
+            <Tile label="Backlog" value={<Count value={subscription.backlog?.messages} />} note="due and not settled" />
+            <Tile label="Ready" value={<Count value={counts?.ready} />} note={counts?.behind ? "in memory; more on disk" : "due and in memory"} />
             <Tile label="In flight" value={<Count value={counts?.in_flight} />} note={`${countText(counts?.streams)} streams`} />
             <Tile label="Wait for a retry" value={<Count value={counts?.delayed} />} />
             <Tile label="Wait for their order" value={<Count value={counts?.blocked} />} />
@@ -60,13 +66,15 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
           <section class="panel">
             <div class="title"><h2>Backlog and settings</h2></div>
             <Facts facts={[
-              ["Oldest waiting message was due", <When time={counts?.oldest_due_time} />],
+              ["Oldest unsettled message was due", <When time={subscription.backlog?.oldest_due_time} />],
               ["Created", <When time={subscription.create_time} />],
-              ...settingFacts(subscriptionSettings, subscription.settings),
+              ...facts,
             ]} />
           </section>
+          <Streams topic={topic} subscription={name} />
         </>
       )}
+      {dialog === "delete" && subscription && <DeleteSubscriptionDialog subscription={subscription} onClose={close} />}
       {dialog === "pause" && subscription && (
         <ChangeDialog onClose={close} change={{
           title: paused ? "Resume the subscription" : "Pause the subscription",
@@ -81,7 +89,7 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
         }} />
       )}
       {dialog === "settings" && subscription && (
-        <SettingsDialog title={`Settings of ${name}`} groups={subscriptionSettings} settings={subscription.settings} onClose={close}
+        <SettingsDialog title={`Settings of ${name}`} name={topic} groups={subscriptionSettings} settings={subscription.settings} onClose={close}
           note={<p>They apply to later deliveries and later failures of <Shown text={topic} />.</p>}
           commandOf={(change) => commandLine(about.options, "subscription update", [topic, name], change.options)}
           update={(change) => update(change.settings, change.mask)} />
