@@ -32,6 +32,10 @@ const (
 	reconnectFirst = 50 * time.Millisecond
 	reconnectMax   = time.Second
 	connectTimeout = 5 * time.Second
+	// What the server may send before the client has read it. Without these sizes, gRPC adapts its own, and for that pings the
+	// server after almost each frame that arrives.
+	streamWindow     = 4 << 20
+	connectionWindow = 16 << 20
 )
 
 // Options of a client. The zero value is a client of DefaultServer without TLS.
@@ -115,6 +119,8 @@ func (o Options) dial() (*grpc.ClientConn, error) {
 			Backoff:           backoff.Config{BaseDelay: reconnectFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
 			MinConnectTimeout: connectTimeout,
 		}),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connectionWindow),
 		// The proxy settings of the environment are meant for the web.
 		grpc.WithNoProxy(),
 	}

@@ -267,6 +267,9 @@ struct SettleCommand {
   std::vector<LeaseToken> begun = {};
   // The shard takes these in order.
   std::vector<Settlement> settlements = {};
+  // They are acks, and no shard waits for credit of the stream, so they may be committed a little
+  // later, together with other records.
+  bool may_wait = false;
 
   bool empty() const { return begun.empty() && settlements.empty(); }
 };

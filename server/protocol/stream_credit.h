@@ -124,6 +124,9 @@ class StreamCredit {
     return TakeMarks();
   }
 
+  // True if a shard waits for credit, or for the stream for itself.
+  bool awaited() const { return starved_.load() != 0 || reserved_.load() != 0; }
+
   int64_t messages() const {
     return static_cast<int64_t>((outstanding_.load() & ~kAlone) >> kByteBits);
   }

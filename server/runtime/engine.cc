@@ -39,6 +39,9 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
+// How long the records of acks wait for others to share their append. The append of a lone ack
+// wakes the committer, this thread and a gRPC thread.
+constexpr uint64_t kHoldMs = 2;
 // How often an engine that may not deliver looks whether it may.
 constexpr milliseconds kMayServeLookEvery{10};
 // The shortest time between two copies of a busy engine's stats.
@@ -103,7 +106,7 @@ void Engine::Run() {
     HandleCompletions();
     HandleCommands();
     const shard::StepResult result = shard_.Step(now_);
-    const bool submitted = SubmitBatch();
+    const bool submitted = !HoldsBatch(result) && SubmitBatch();
     DeliverEffects();
     const bool idle = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
                       uncommitted_.empty() && !submitted;
@@ -150,6 +153,17 @@ void Engine::HandleCommands() {
   }
 }
 
+bool Engine::HoldsBatch(const shard::StepResult& result) {
+  if (!result.batch_may_wait || taken_.stopping) {
+    hold_until_mono_ms_ = kNotHeld;
+  } else if (hold_until_mono_ms_ == kNotHeld) {
+    hold_until_mono_ms_ = now_.mono_ms + kHoldMs;
+  } else if (now_.mono_ms >= hold_until_mono_ms_) {
+    hold_until_mono_ms_ = kNotHeld;
+  }
+  return hold_until_mono_ms_ != kNotHeld;
+}
+
 bool Engine::SubmitBatch() {
   std::optional<shard::PendingBatch> batch = shard_.TakeBatch();
   if (!batch.has_value()) return false;
@@ -191,6 +205,7 @@ void Engine::Sleep(const shard::StepResult& result) {
   if (busy) return;
   microseconds timeout =
       std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
+  timeout = std::min<microseconds>(timeout, Until(hold_until_mono_ms_, now_.mono_ms));
   // The journal does not say when deliveries may go on.
   if (!dispatches_) timeout = std::min<microseconds>(timeout, kMayServeLookEvery);
   size_t wake_commands = 1;

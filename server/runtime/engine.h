@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -89,6 +90,8 @@ class Engine {
   void FollowJournal();
   void HandleCompletions();
   void HandleCommands();
+  // Returns true if the next batch waits for more records, because it has only those of acks.
+  bool HoldsBatch(const shard::StepResult& result);
   // Returns true if there was a batch to submit.
   bool SubmitBatch();
   void DeliverEffects();
@@ -124,6 +127,9 @@ class Engine {
   bool dispatches_ = false;
   bool dispatch_stopped_ = false;
   uint64_t published_mono_ms_ = 0;
+  static constexpr uint64_t kNotHeld = std::numeric_limits<uint64_t>::max();
+  // Until then the next batch waits.
+  uint64_t hold_until_mono_ms_ = kNotHeld;
 
   mutable base::Mutex stats_mutex_;
   protocol::ShardStats stats_ ABSL_GUARDED_BY(stats_mutex_);

@@ -65,7 +65,14 @@ class PendingWrites {
   }
 
   // Adds a continuation to the open batch. It runs when every decision so far is in the journal.
-  void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
+  void Then(Continuation continuation) {
+    hurries_ = true;
+    continuations_.push_back(std::move(continuation));
+  }
+  // The same for a continuation that may run a little later.
+  void ThenAtLeisure(Continuation continuation) {
+    continuations_.push_back(std::move(continuation));
+  }
 
   // Closes the open batch and returns it; nothing if it has neither record nor continuation.
   std::optional<Batch> Take() {
@@ -111,22 +118,29 @@ class PendingWrites {
     return taken_.empty() && open_.records.empty() && !continuations_.empty();
   }
 
+  // True if the open batch has records, and nothing waits for them.
+  bool may_wait() const { return !open_.records.empty() && !hurries_; }
+
   size_t batches_in_flight() const { return taken_.size(); }
   bool idle() const { return taken_.empty() && open_.records.empty() && continuations_.empty(); }
 
  private:
   void Need(storage::Durability durability) {
-    if (durability == storage::Durability::kSynced) open_.durability = durability;
+    if (durability != storage::Durability::kSynced) return;
+    open_.durability = durability;
+    hurries_ = true;
   }
   void Clear() {
     open_ = Batch{};
     open_bytes_ = 0;
+    hurries_ = false;
     ++batches_begun_;
   }
 
   Batch open_;
   uint64_t batches_begun_ = 1;
   size_t open_bytes_ = 0;
+  bool hurries_ = false;
   std::vector<Continuation> continuations_;
   std::deque<std::vector<Continuation>> taken_;
   uint64_t last_taken_ = 0;

@@ -138,6 +138,10 @@ class Shard::Impl {
         std::min({scheduler_.NextWakeMono(), DeliveryWakeMono(), pulls_.NextDeadline(),
                   stopped_ ? std::numeric_limits<uint64_t>::max()
                            : std::min(occurrences_.NextWakeMono(), bulk_.NextWakeMono())});
+    // A message may wait for credit, or for the message before it in its ordering key.
+    result.batch_may_wait = writes_.may_wait() &&
+                            core_.table.count(delivery::EntryState::kReady) == 0 &&
+                            core_.table.count(delivery::EntryState::kBlocked) == 0;
     return result;
   }
 

@@ -34,6 +34,8 @@ struct StepResult {
   // command or an outcome arrives.
   uint64_t wake_wall_ms = kNever;
   uint64_t wake_mono_ms = kNever;
+  // Nothing waits for the next batch, so it may wait for more records.
+  bool batch_may_wait = false;
 };
 
 // Records to append. Batches complete in the order in which they were taken.

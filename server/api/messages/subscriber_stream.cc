@@ -214,9 +214,13 @@ void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
   RouteSettles(request, id_, api_->node().shard_count(), &routed);
   for (auto& [token, reason] : routed.refused) queue_.AddRefused(std::move(token), reason);
   settles_open_ += routed.posted;
+  bool acks_only = true;
   for (const v1::Settlement& settlement : request.settlements()) {
     rejects_ = rejects_ || settlement.has_dead_letter();
+    acks_only = acks_only && settlement.action_case() == v1::Settlement::ACTION_NOT_SET;
   }
+  const bool may_wait = acks_only && credit_ != nullptr && !credit_->awaited();
+  for (protocol::SettleCommand& command : routed.by_shard) command.may_wait = may_wait;
   if (phase_ == Phase::kCreating) {
     first_ = std::move(routed);
   } else {

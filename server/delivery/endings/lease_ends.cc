@@ -44,6 +44,7 @@ struct LeaseEnds::Batch {
   protocol::SettleReply now;
   protocol::SettleReply later;
   std::vector<EntryIndex> acked;
+  bool may_wait = false;
 };
 
 LeaseEnds::LeaseEnds(const Core& core, Pacing* pacing, MessageEnds* ends, DeadLetters* dead_letters,
@@ -91,6 +92,7 @@ bool LeaseEnds::SettleSome(base::Now now, Waiting* waiting) {
   const SettleCommand& command = waiting->command;
   Batch batch;
   batch.now.stream = batch.later.stream = command.stream;
+  batch.may_wait = command.may_wait;
   size_t& begun = waiting->begun;
   while (begun < command.begun.size() && left_ > 0) Begin(now, command.begun[begun++], &batch);
   size_t& settled = waiting->settled;
@@ -182,12 +184,17 @@ void LeaseEnds::Answer(Batch batch) {
     core_.effects.settles.push_back(std::move(at_once));
   }
   if (batch.later.settled.empty()) return;
-  core_.writes.Then([this, reply = std::move(batch.later), acked = std::move(batch.acked)](
-                        base::Now, bool accepted) mutable {
+  auto finish = [this, reply = std::move(batch.later), acked = std::move(batch.acked)](
+                    base::Now, bool accepted) mutable {
     if (!accepted) return;
     FinishAcks(acked);
     core_.effects.settles.push_back(std::move(reply));
-  });
+  };
+  if (batch.may_wait) {
+    core_.writes.ThenAtLeisure(std::move(finish));
+  } else {
+    core_.writes.Then(std::move(finish));
+  }
 }
 
 void LeaseEnds::FinishAcks(const std::vector<EntryIndex>& acked) {

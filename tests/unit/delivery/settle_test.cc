@@ -67,25 +67,31 @@ class SettleTest : public ::testing::Test {
     retry->set_max_attempts(1);
     shard_.Handle(now_, std::move(change));
   }
-  // Schedules as many and lets the streams that are there have them.
-  void Schedule(size_t count, size_t bytes) {
+  void Post(size_t count, size_t bytes, const std::string& ordering_key = "") {
     const std::string payload(bytes, 'p');
     protocol::ScheduleCommand command;
     for (size_t i = 0; i < count; ++i) {
       storage::MessageRecord record;
       record.header = {.topic = kTopic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
       record.payload = payload;
+      record.ordering_key = ordering_key;
       command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     }
-    const size_t before = tokens_.size();
     shard_.Handle(now_, std::move(command));
+  }
+  // Schedules as many and lets the streams that are there have them.
+  void Schedule(size_t count, size_t bytes) {
+    const size_t before = tokens_.size();
+    Post(count, bytes);
     for (int i = 0; i < 1000 && tokens_.size() < before + count; ++i) Step();
     ASSERT_EQ(tokens_.size(), before + count);
   }
 
   // One step, whose batch is committed. Returns the bytes of the batch.
   size_t Step() {
-    more_ = shard_.Step(now_).more;
+    const shard::StepResult result = shard_.Step(now_);
+    more_ = result.more;
+    batch_may_wait_ = result.batch_may_wait;
     size_t bytes = 0;
     auto batch = shard_.TakeBatch();
     if (batch.has_value()) {
@@ -133,6 +139,7 @@ class SettleTest : public ::testing::Test {
   test::TestStore store_{&disk_};
   shard::Shard shard_;
   bool more_ = false;
+  bool batch_may_wait_ = false;
   // Bytes of the deliveries of one step.
   size_t most_handed_out_ = 0;
   std::vector<protocol::LeaseToken> tokens_;
@@ -184,6 +191,43 @@ TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount);
   EXPECT_EQ(shard_.stats().acked, kCount);
+}
+
+TEST_F(SettleTest, ABatchMayWaitIfItHasOnlyAcksForWhichNothingWaits) {
+  const auto rest = [this] {
+    for (int i = 0; i < 5; ++i) Step();
+  };
+  // Settles the oldest message. Returns whether the batch may wait.
+  const auto settle = [this](bool may_wait, SettleAction action = SettleAction::kAck) {
+    protocol::SettleCommand command =
+        test::Settles(kStream, {tokens_.front()}, {.action = action, .ms = 60'000});
+    command.may_wait = may_wait;
+    tokens_.erase(tokens_.begin());
+    shard_.Handle(now_, std::move(command));
+    Step();
+    return batch_may_wait_;
+  };
+  Step();
+  EXPECT_FALSE(batch_may_wait_) << "nothing to write";
+  Attach(kStream, 9);
+  Schedule(9, 10);
+  rest();
+  EXPECT_TRUE(settle(true));
+  EXPECT_FALSE(settle(false));
+  EXPECT_FALSE(settle(false, SettleAction::kNack));
+  shard_.Handle(now_, test::Settles(kStream, {tokens_.back()}));
+  tokens_.pop_back();
+  EXPECT_FALSE(settle(true)) << "another ack of the batch may not";
+  Post(1, 10);
+  EXPECT_FALSE(settle(true)) << "the answer of the accept waits";
+  rest();
+  EXPECT_TRUE(settle(true));
+  Post(2, 10, "key");
+  rest();
+  EXPECT_FALSE(settle(true)) << "the second message of a key waits for the first";
+  Post(9, 10);
+  rest();
+  EXPECT_FALSE(settle(true)) << "a message waits for credit";
 }
 
 // The limit of waiting commands counts the cancel, so the gauge does, too.

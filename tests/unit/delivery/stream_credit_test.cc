@@ -39,9 +39,12 @@ TEST(StreamCreditTest, OneMessageIsAlwaysAllowed) {
 TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
   protocol::StreamCredit credit(1, 100);
   EXPECT_TRUE(credit.Take(0, 1));
+  EXPECT_FALSE(credit.awaited());
   EXPECT_FALSE(credit.Take(3, 1));
+  EXPECT_TRUE(credit.awaited());
   EXPECT_FALSE(credit.Take(5, 1));
   EXPECT_EQ(credit.Return(1, 1), (uint64_t{1} << 3) | (uint64_t{1} << 5));
+  EXPECT_FALSE(credit.awaited());
   EXPECT_TRUE(credit.Take(3, 1));
   EXPECT_EQ(credit.Return(1, 1), 0u);
 }
@@ -88,6 +91,7 @@ TEST(StreamCreditTest, AMessageAloneHasTheStreamForItself) {
   protocol::StreamCredit credit(10, 1'000);
   ASSERT_TRUE(credit.Take(0, 5));
   EXPECT_FALSE(credit.TakeAlone(1, 7));
+  EXPECT_TRUE(credit.awaited());
   EXPECT_FALSE(credit.Take(2, 1)) << "shard 1 has reserved the stream";
   EXPECT_EQ(credit.Return(1, 5), (uint64_t{1} << 1) | (uint64_t{1} << 2));
   ASSERT_TRUE(credit.TakeAlone(1, 0));

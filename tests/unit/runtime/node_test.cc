@@ -119,11 +119,12 @@ class NodeTest : public ::testing::Test {
     }
   }
 
-  void Ack(const std::vector<protocol::Delivery>& deliveries) {
+  void Ack(const std::vector<protocol::Delivery>& deliveries, bool may_wait = false) {
     std::map<uint16_t, protocol::SettleCommand> settles;
     for (const protocol::Delivery& delivery : deliveries) {
       protocol::SettleCommand& settle = settles[protocol::ShardOfLease(delivery.token)];
       settle.stream = kStream;
+      settle.may_wait = may_wait;
       settle.settlements.push_back({.token = delivery.token});
     }
     for (auto& [shard, settle] : settles) {
@@ -176,6 +177,23 @@ TEST_F(NodeTest, AMessageGoesFromScheduleToAck) {
   EXPECT_EQ(node_->mailbox_commands(), 0u);
   EXPECT_FALSE(node_->failed());
   EXPECT_GE(node_->commit_stats().syncs, 1u);
+}
+
+// They may wait, but not for long: nothing else comes.
+TEST_F(NodeTest, AcksThatMayWaitShareAnAppendAndAreConfirmed) {
+  constexpr size_t kMessages = 500;
+  StartNode();
+  Subscribe(1'000);
+  ASSERT_TRUE(node_->Post(0, Schedule(0, 0, Now(), kMessages)).ok());
+  const auto deliveries = sink_.WaitForDeliveries(kMessages);
+  const uint64_t before = node_->commit_stats().batches;
+  for (const protocol::Delivery& delivery : deliveries) {
+    Ack({delivery}, /*may_wait=*/true);
+    // So that each is decided in a turn of its own.
+    while (node_->mailbox_commands() > 0) std::this_thread::yield();
+  }
+  sink_.WaitForSettled(kMessages);
+  EXPECT_LT(node_->commit_stats().batches - before, kMessages / 2);
 }
 
 // Says when a node may deliver, as the journal of a cell does.
