@@ -71,18 +71,19 @@ void AddCommands(CLI::App* app, std::list<Leaf>* leaves) {
         nested ? command.words.substr(blank + 1) : command.words, command.help);
     added->footer(Footer(command));
     if (!nested) added->group(std::string(GroupOf(command.words)));
+    groups[command.words] = added;
     if (command.action.run) {
       leaves->emplace_back(command, added);
     } else {
       added->require_subcommand(1);
-      groups[command.words] = added;
     }
   }
 }
 
 absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<Leaf>& leaves) {
-  const auto leaf =
-      std::find_if(leaves.begin(), leaves.end(), [](const Leaf& one) { return one.app->parsed(); });
+  // The last one, because a group that is a command itself stands before its commands.
+  const auto leaf = std::find_if(leaves.rbegin(), leaves.rend(),
+                                 [](const Leaf& one) { return one.app->parsed(); });
   const Command& command = leaf->command;
   Input global;
   global.request.reset(GlobalOptions().action.request->New());
@@ -110,7 +111,7 @@ const Commands& AllCommands() {
           OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
           StreamCommands(), ServerCommands(),
           Commands{DoctorCommand(), TopCommand(), BenchCommand()}, Commands{BackupCommand()},
-          RestoreCommands(), CellCommands(), AccessCommands(), ContextCommands(),
+          RestoreCommands(), CellCommands(), ClockCommands(), AccessCommands(), ContextCommands(),
           Commands{ConsoleCommand()}, CompletionCommands(), Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }

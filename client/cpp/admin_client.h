@@ -13,6 +13,7 @@
 #include "client/cpp/client_options.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
+#include "duetime/v1/test_clock.pb.h"
 
 namespace duetime::client {
 
@@ -110,6 +111,22 @@ class AdminClient {
   }
   absl::StatusOr<v1::EndBackupResponse> EndBackup(const v1::EndBackupRequest& request) {
     return Answer<v1::EndBackupResponse>(request);
+  }
+
+  // ---- The clock of a server with a test clock (test_clock.proto); UNIMPLEMENTED by others.
+  // Advance and AdvanceToNext are not tried again. Their deadline must be later than the timeout in
+  // the request.
+  absl::StatusOr<v1::GetClockResponse> GetClock(const v1::GetClockRequest& request) {
+    return Answer<v1::GetClockResponse>(request);
+  }
+  absl::StatusOr<v1::SetClockResponse> SetClock(const v1::SetClockRequest& request) {
+    return Answer<v1::SetClockResponse>(request);
+  }
+  absl::StatusOr<v1::AdvanceResponse> Advance(const v1::AdvanceRequest& request) {
+    return Answer<v1::AdvanceResponse>(request);
+  }
+  absl::StatusOr<v1::AdvanceToNextResponse> AdvanceToNext(const v1::AdvanceToNextRequest& request) {
+    return Answer<v1::AdvanceToNextResponse>(request);
   }
 
   // ---- Cells

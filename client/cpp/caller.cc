@@ -12,6 +12,7 @@
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/call.pb.h"
 #include "duetime/v1/messages.pb.h"
+#include "duetime/v1/test_clock.pb.h"
 
 namespace duetime::client {
 namespace {
@@ -61,8 +62,9 @@ const google::protobuf::MethodDescriptor* MethodOf(const google::protobuf::Messa
   using google::protobuf::MethodDescriptor;
   static const auto* const by_request = [] {
     auto* methods = new std::unordered_map<const Descriptor*, const MethodDescriptor*>;
-    for (const auto* file : {v1::CallStreamRequest::descriptor()->file(),
-                             v1::ServerInfoRequest::descriptor()->file()}) {
+    for (const auto* file :
+         {v1::CallStreamRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file(),
+          v1::GetClockRequest::descriptor()->file()}) {
       for (int i = 0; i < file->service(0)->method_count(); ++i) {
         const auto* const method = file->service(0)->method(i);
         methods->emplace(method->input_type(), method);

@@ -88,7 +88,8 @@ void CallStream::OnMessage(grpc::ByteBuffer* buffer) {
 
 absl::Status CallStream::HandleFrame(grpc::ByteBuffer* buffer) {
   // Rights that have ended since the last frame allow nothing more.
-  if (absl::Status status = Recheck(worker().state().clock->Read()); !status.ok()) return status;
+  if (absl::Status status = Recheck(worker().state().machine_clock->Read()); !status.ok())
+    return status;
   grpc::Slice frame;
   const bool valid = buffer->Valid() && buffer->DumpToSingleSlice(&frame).ok();
   buffer->Clear();
@@ -134,7 +135,7 @@ void CallStream::OnAnswer(StreamedCall* call, int field, const google::protobuf:
     AppendAnswer(call->number(), field, answer, response);
     CountAnswers(response->size() - before);
     if (call->delay_ms > 0) {
-      const uint64_t now_ms = worker().state().clock->Read().mono_ms;
+      const uint64_t now_ms = worker().state().machine_clock->Read().mono_ms;
       read_from_mono_ms_ = std::max(read_from_mono_ms_, now_ms + call->delay_ms);
     }
     DropIfTooLarge();
@@ -226,8 +227,8 @@ void CallStream::OnServingState() {
   if (absl::Status status = Serving(); !status.ok()) Close(status);
   if (worker().ending()) {
     Close(base::DrainingError());
-    close_by_mono_ms_ =
-        std::min(close_by_mono_ms_, worker().state().clock->Read().mono_ms + kEndingTimeoutMs);
+    close_by_mono_ms_ = std::min(close_by_mono_ms_,
+                                 worker().state().machine_clock->Read().mono_ms + kEndingTimeoutMs);
   }
   Pump();
 }

@@ -8,6 +8,7 @@
 
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
+#include "duetime/v1/test_clock.pb.h"
 #include "server/base/check.h"
 
 namespace duetime::api {
@@ -26,8 +27,9 @@ const std::vector<Row>& Table() {
   static const auto* const table = [] {
     auto* rows = new std::vector<Row>{{"HealthCheck"}, {"HealthWatch"}};
     // By a message of each file, so that the linker keeps the file's descriptor.
-    for (const auto* file : {v1::CallStreamRequest::descriptor()->file(),
-                             v1::ServerInfoRequest::descriptor()->file()}) {
+    for (const auto* file :
+         {v1::CallStreamRequest::descriptor()->file(), v1::ServerInfoRequest::descriptor()->file(),
+          v1::GetClockRequest::descriptor()->file()}) {
       for (int i = 0; i < file->service(0)->method_count(); ++i) {
         const MethodDescriptor* const method = file->service(0)->method(i);
         rows->push_back({method->name(), method});

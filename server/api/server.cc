@@ -15,6 +15,7 @@
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
 #include "server/runtime/backups.h"
+#include "server/runtime/clock_driver.h"
 #include "storage/repair_note.h"
 #include "storage/restore_note.h"
 
@@ -48,6 +49,8 @@ uint64_t SweepMs(uint64_t heartbeat_ms) {
   return std::clamp(heartbeat_ms / 2, kSweepMsMin, kSweepMsMax);
 }
 
+constexpr uint64_t kTestSweepMs = 20;
+
 // The catalog has refused a note that cannot be read.
 std::optional<storage::RestoreNote> ReadRestoreNote(storage::MessageStore* store) {
   const auto bytes = store->GetObject(storage::ObjectKind::kCatalog, storage::kRepairNotePartition,
@@ -71,11 +74,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
   std::unique_ptr<Server> server(
       new Server(std::move(options), node_options, clock, stats, guards));
   ServingContext* const context = &server->context_;
+  std::vector<std::string> services = {"duetime.v1.Messages", "duetime.v1.Admin"};
+  std::span<const rpc::UnaryMethod> unary = UnaryMethods();
+  uint64_t sweep_ms = SweepMs(context->options.heartbeat_ms);
+  if (node_options.test_clock) {
+    services.emplace_back("duetime.v1.TestClock");
+    // A sweep ends the waits of Pulls.
+    sweep_ms = std::min(sweep_ms, kTestSweepMs);
+  } else {
+    unary = unary.first(unary.size() - kClockMethods);
+  }
   auto shell = rpc::GrpcServer::Create(
-      context->options, context->options.limits.message_bytes_max(),
-      SweepMs(context->options.heartbeat_ms), context,
-      {.services = {"duetime.v1.Messages", "duetime.v1.Admin"},
-       .unary = UnaryMethods(),
+      context->options, context->options.limits.message_bytes_max(), sweep_ms, context,
+      {.services = std::move(services),
+       .unary = unary,
        .streams = Streams(),
        .make_app = [context](rpc::CqWorker& worker) -> std::unique_ptr<rpc::WorkerApp> {
          return std::make_unique<ApiWorker>(context, &worker);
@@ -156,6 +168,7 @@ void Server::Serve(ServeFacts facts) {
   reader_->Start();
   context_.reader = reader_.get();
   context_.backups = facts.backups;
+  context_.clock_driver = facts.clock_driver;
   context_.store = facts.store;
   if (const auto note = ReadRestoreNote(facts.store); note.has_value()) {
     context_.restored_snapshot_ms = note->snapshot_ms;
@@ -237,6 +250,8 @@ void Server::Drain() {
 void Server::Shutdown(std::chrono::milliseconds timeout) {
   // Create failed before it made the shell.
   if (shell_ == nullptr) return;
+  // Its report goes to a call.
+  if (context_.clock_driver != nullptr) context_.clock_driver->Stop();
   shell_->Shutdown(timeout);
   // No call posts jobs any more. The workers drop the results of the jobs that still run.
   if (reader_ != nullptr) reader_->Stop();

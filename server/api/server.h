@@ -33,13 +33,16 @@ struct ServeFacts {
   uint64_t epoch = 0;
   // Outlives Shutdown(), which stops it.
   runtime::Backups* backups = nullptr;
+  // The same. Null unless NodeOptions::test_clock is set.
+  runtime::ClockDriver* clock_driver = nullptr;
   // Called for each call or frame that schedules or creates (CallKind::kSchedule). True: the server
   // refuses it with DISK_LOW. Thread-safe, does not block; may be empty.
   std::function<bool()> disk_low;
 };
 
-// Serves duetime.v1.Messages and duetime.v1.Admin through the gRPC shell, and passes the effects of
-// the shards and the answers of the catalog to the threads of the shell.
+// Serves duetime.v1.Messages, duetime.v1.Admin and, with a test clock, TestClock through the gRPC
+// shell, and passes the effects of the shards and the answers of the catalog to the threads of the
+// shell.
 //
 // Life, in this order: Create, Listen (answers STARTING), Serve, Drain, Shutdown. Guarantees: every
 // accepted call is answered; the options bound the memory that a client can make the server use.

@@ -35,6 +35,8 @@ v1::ClockState ClockStateToProto(base::ClockState state) {
       return v1::CLOCK_STATE_NORMAL;
     case base::ClockState::kSetBack:
       return v1::CLOCK_STATE_SET_BACK;
+    case base::ClockState::kTest:
+      return v1::CLOCK_STATE_TEST;
     case base::ClockState::kAhead:
       return v1::CLOCK_STATE_AHEAD;
   }

@@ -34,6 +34,7 @@ class Roster;
 namespace duetime::runtime {
 class AuditLog;
 class Backups;
+class ClockDriver;
 }  // namespace duetime::runtime
 
 namespace duetime::api {
@@ -119,6 +120,8 @@ struct ServingContext : rpc::ServerState {
   storage::MessageStore* store = nullptr;
   runtime::Reader* reader = nullptr;
   runtime::Backups* backups = nullptr;
+  // Null unless the server's clock is a test clock.
+  runtime::ClockDriver* clock_driver = nullptr;
   // When the backup was taken that the directory was made from, and when it was made; else 0.
   uint64_t restored_snapshot_ms = 0;
   uint64_t restored_ms = 0;

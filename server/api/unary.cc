@@ -6,6 +6,7 @@
 #include "server/api/access/access_handlers.h"
 #include "server/api/backup/backup_handlers.h"
 #include "server/api/cell_handlers.h"
+#include "server/api/clock/clock_handlers.h"
 #include "server/api/messages/lifecycle_handlers.h"
 #include "server/api/messages/pull_handlers.h"
 #include "server/api/messages/query_handlers.h"
@@ -83,6 +84,10 @@ std::span<const rpc::UnaryMethod> UnaryMethods() {
       UnaryRow<kOther, &ReadBackup>(),
       UnaryRow<kOther, &EndBackup>(),
       UnaryRow<kOther, &HandOver>(),
+      UnaryRow<kOther, &GetClock>(),
+      UnaryRow<kOther, &SetClock>(),
+      UnaryRow<kOther, &Advance>(/*watch_client=*/true),
+      UnaryRow<kOther, &AdvanceToNext>(/*watch_client=*/true),
   };
   return *methods;
 }

@@ -16,7 +16,8 @@
 
 namespace duetime::api {
 
-// All unary methods.
+// All unary methods; the last kClockMethods are those of TestClock.
+inline constexpr size_t kClockMethods = 4;
 std::span<const rpc::UnaryMethod> UnaryMethods();
 
 // The messages of a client come by the thousands, the calls of an operator do not.

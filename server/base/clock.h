@@ -3,6 +3,7 @@
 // The daemon's two kinds of time, and the rule that derives them from the machine's clocks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace duetime::base {
@@ -43,6 +44,7 @@ enum class ClockState : uint8_t {
   kNormal,   // the wall clock agrees with the steady clock
   kSetBack,  // the wall clock was set back, and has not caught up with its latest time yet
   kAhead,    // the wall clock jumped ahead too far: server time does not follow
+  kTest,     // a test clock: server time moves when a client says so
 };
 
 // Turns raw readings into server time.
@@ -92,6 +94,10 @@ class Clock {
   virtual ClockState state() = 0;
   // How often the wall clock was set back.
   virtual uint64_t steps_back() { return 0; }
+  // The clock of what a test clock does not move: connections, calls, rights, backups, the drain.
+  virtual Clock* machine() { return this; }
+  // How long `ms` of this clock take.
+  virtual std::chrono::microseconds RealTime(uint64_t ms) { return std::chrono::milliseconds(ms); }
 };
 
 }  // namespace duetime::base

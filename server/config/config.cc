@@ -12,6 +12,7 @@
 #include "server/config/quantity.h"
 #include "server/gateway/cell_map.h"
 #include "server/rpc/listen_address.h"
+#include "server/runtime/test_clock.h"
 
 namespace duetime::config {
 namespace {
@@ -143,6 +144,32 @@ void CheckGateway(const Config& config, std::vector<std::string>* faults) {
   }
 }
 
+// A test clock is no danger by accident.
+void CheckTestClock(const Config& config, std::vector<std::string>* faults) {
+  const runtime::ClockOptions& clock = config.clock;
+  if (clock.test_clock.empty()) {
+    if (clock.test_clock_frozen || clock.test_clock_on_network) {
+      faults->push_back("test_clock_frozen and test_clock_on_network need test_clock");
+    }
+    return;
+  }
+  if (!runtime::TestClockStart(clock).has_value()) {
+    faults->push_back(absl::StrCat("test_clock = \"", clock.test_clock,
+                                   "\" is neither \"now\" nor a time from 1970 to 2199 as "
+                                   "2027-03-27T23:00:00Z"));
+  }
+  if (!config.cell.cell_brokers.empty() || !config.gateway.gateway_cells.empty()) {
+    faults->push_back("test_clock is for a server alone, without cell_brokers and gateway_cells");
+  }
+  for (const std::string& address : config.server.listen) {
+    const auto parsed = rpc::ParseListenAddress(address);
+    if (!parsed.ok() || parsed->IsLocal() || clock.test_clock_on_network) continue;
+    faults->push_back(absl::StrCat("listen = \"", address,
+                                   "\" can be reached by other machines. With test_clock, set "
+                                   "test_clock_on_network = true if that is meant"));
+  }
+}
+
 struct Order {
   const char* smaller;
   uint64_t smaller_value;
@@ -184,6 +211,7 @@ absl::Status Validate(const Config& config) {
   CheckAccess(config, &faults);
   CheckCell(config.cell, !config.server.tls_cert.empty(), &faults);
   CheckGateway(config, &faults);
+  CheckTestClock(config, &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));

@@ -473,12 +473,31 @@ std::vector<Knob> CellKnobs() {
   };
 }
 
+Knob TestClock() {
+  Knob knob = Text(
+      "test_clock", kTime,
+      "For tests of programs that use the server: server time begins at this time (RFC 3339, such "
+      "as 2027-03-27T23:00:00Z), or at the machine's (now, and the flag without a value), and "
+      "moves on when a client says so. Nothing is synced. A data directory that was made with it "
+      "never starts without it, and no other starts with it. Empty: the machine's clock.",
+      [](auto& c) { return &c.clock.test_clock; });
+  knob.bare = "now";
+  return knob;
+}
+
 std::vector<Knob> OtherKnobs() {
   return {
       Number("clock_forward_step_max_ms", kTime, Unit::kMillis, {kSecond, 36'500 * kDay},
              "Server time does not follow a wall clock that jumps ahead by more than this until a "
              "restart, because messages released by a wrong clock cannot be called back.",
              [](auto& c) { return &c.clock.forward_step_max_ms; }),
+      TestClock(),
+      Text("test_clock_frozen", kTime,
+           "With test_clock: the clock stands still until a client moves it, or lets it run.",
+           [](auto& c) { return &c.clock.test_clock_frozen; }),
+      Text("test_clock_on_network", kTime,
+           "With test_clock: other machines may reach the server, as they do in containers.",
+           [](auto& c) { return &c.clock.test_clock_on_network; }),
       Number("drain_grace_ms", kOperation, Unit::kMillis, {0, 300 * kSecond},
              "How long subscribers may settle messages after SIGTERM. In a cell at most 100 ms, "
              "because the next leader waits.",

@@ -49,6 +49,8 @@ struct Knob {
   // For text: the allowed values, separated by '|', or null for any.
   const char* choices = nullptr;
   const char* description;
+  // For text: the value of a flag without one, or null if it needs one.
+  const char* bare = nullptr;
 
   // Null if the value is not a number.
   const Field<uint64_t>* number() const { return std::get_if<Field<uint64_t>>(&field); }

@@ -279,6 +279,10 @@ class CommandLine {
       app_.add_flag(flag, *values, help)->group(knob.group);
       return;
     }
+    if (knob.bare != nullptr) {
+      app_.add_flag(absl::StrCat(flag, "{", knob.bare, "}"), *values, help)->group(knob.group);
+      return;
+    }
     CLI::Option* option = app_.add_option(flag, *values, help);
     option->group(knob.group)->expected(1)->allow_extra_args(false);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

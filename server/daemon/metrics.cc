@@ -131,7 +131,7 @@ void RegisterProcess(const Measured& from, Registry* registry) {
       [](base::Clock& clock) { return static_cast<double>(clock.Read().wall_ms) / kMillis; });
   registry->Gauge("duetime_clock_state",
                   "0: normal. 1: the wall clock was set back, and server time with it. 2: it "
-                  "jumped ahead, and server time does not follow.",
+                  "jumped ahead, and server time does not follow. 3: a test clock.",
                   from.clock, &base::Clock::state);
   registry->Counter("duetime_clock_steps_back_total",
                     "How often the wall clock was set back while the server ran.", from.clock,

@@ -12,7 +12,9 @@
 #include "server/daemon/cell.h"
 #include "server/daemon/metrics.h"
 #include "server/daemon/options.h"
+#include "server/daemon/test_clock.h"
 #include "server/metrics/exporter.h"
+#include "server/runtime/clock_driver.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/stall_watch.h"
@@ -50,6 +52,11 @@ class Run {
         backups_(config.backup, config.store.data_dir, CheckpointsOf(store), clock),
         housekeeping_(config.housekeeping, TasksOf(store), clock) {}
 
+  // REQUIRES: it is the clock of this run; Go was not called.
+  void UseTestClock(runtime::TestClock* clock) {
+    clock_driver_ = std::make_unique<runtime::ClockDriver>(clock, &node_);
+  }
+
   std::optional<ExitCode> Go(const config::Loaded& loaded, const Invocation& invocation,
                              Guarding* guarding, metrics::RpcStats* rpc_stats) {
     const auto progress = AddTasks(&housekeeping_, guarding, grpc_, &backups_, &node_);
@@ -72,8 +79,13 @@ class Run {
       spdlog::warn("cell: could not begin to serve: {}", status.ToString());
       return End(0);
     }
-    grpc_->Serve(
-        {&node_, store_, store_->epoch(), &backups_, [this] { return housekeeping_.disk_low(); }});
+    if (clock_driver_ != nullptr) clock_driver_->Start();
+    grpc_->Serve({.node = &node_,
+                  .store = store_,
+                  .epoch = store_->epoch(),
+                  .backups = &backups_,
+                  .clock_driver = clock_driver_.get(),
+                  .disk_low = [this] { return housekeeping_.disk_low(); }});
     LogReady(*store_, node_, *grpc_, exporter_.get());
     LogMisfit(node_.shard_count(), config_);
     const int signal = WaitForStop(
@@ -140,6 +152,10 @@ class Run {
     const bool failed = node_.failed();
     const bool sick = failed && (!in_cell || store_->Stats().fenced || member_->leads());
     if (in_cell) LeaveLead();
+    if (clock_driver_ != nullptr && !failed) {
+      const absl::Status noted = NoteTestTime(store_, clock_->Read().wall_ms);
+      if (!noted.ok()) spdlog::error("{}", noted.ToString());
+    }
     const bool closed = CloseStore();
     spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
     if (signal == 0 && !in_cell) return RestartHelps();
@@ -186,6 +202,8 @@ class Run {
   const cell::Roster* const roster_;
   api::Server* const grpc_;
   runtime::Node node_;
+  // Null without a test clock.
+  std::unique_ptr<runtime::ClockDriver> clock_driver_;
   runtime::Backups backups_;
   runtime::Housekeeping housekeeping_;
   std::unique_ptr<metrics::Exporter> exporter_;
@@ -198,7 +216,9 @@ class Run {
 std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& invocation) {
   config::Config config = loaded.config;
   if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
-  runtime::SystemClock clock(config.clock);
+  const std::unique_ptr<runtime::TestClock> test_clock = MakeTestClock(&config);
+  runtime::SystemClock system_clock(config.clock);
+  base::Clock& clock = test_clock ? static_cast<base::Clock&>(*test_clock) : system_clock;
   metrics::RpcStats rpc_stats(api::MethodNames());
   Guarding guarding;
   cell::Roster roster(config.cell.cell_clock_difference_max_ms);
@@ -214,6 +234,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   storage::RocksDbStoreOptions options = StoreOptionsOf(config.store, loaded.init, in_cell);
   options.now_ms = clock.Read().wall_ms;
   options.own_file = config.audit.audit_log;
+  if (test_clock != nullptr) FitTestStore(&options);
   if (in_cell) {
     if (absl::Status status = storage::TakeFetched(config.store.data_dir); !status.ok()) {
       return CannotOpen(status);
@@ -221,6 +242,9 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   }
   const auto store = storage::RocksDbStore::Open(options);
   if (!store.ok()) return CannotOpen(store.status());
+  if (absl::Status status = CheckTestStore(config, store->get(), test_clock.get()); !status.ok()) {
+    return CannotOpen(status);
+  }
   std::unique_ptr<Membership> member;
   if (in_cell) {
     auto begun = Membership::Begin(config, store->get(), &clock, &roster);
@@ -228,6 +252,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
     member = *std::move(begun);
   }
   Run run(config, store->get(), &clock, std::move(member), &roster, server->get());
+  if (test_clock != nullptr) run.UseTestClock(test_clock.get());
   return run.Go(loaded, invocation, &guarding, &rpc_stats);
 }
 

@@ -147,7 +147,8 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
                                 const std::vector<EntryIndex>& entries) {
   if (absl::Status status = ReadRecords(entries, &read_); !status.ok()) return status;
   DT_CHECK_EQ(read_.size(), entries.size());
-  protocol::DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
+  protocol::DeliveryFrame frame{
+      .stream = stream->id, .subscription = stream->subscription->state.id, .deliveries = {}};
   frame.deliveries.reserve(entries.size());
   int64_t held_back = 0;
   int64_t bytes = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/delivery/leases.h"
 
+#include <algorithm>
+
 #include "server/base/check.h"
 #include "server/protocol/lease_token.h"
 #include "server/scheduler/scheduler.h"
@@ -67,6 +69,14 @@ EntryIndex Leases::Find(protocol::LeaseToken token) const {
   DT_CHECK(entry.state == EntryState::kInFlight);
   DT_CHECK(entry.lease == token);
   return entry.subscription->state.deleting ? kNoEntry : it->second;
+}
+
+uint64_t Leases::FirstEnd() const {
+  uint64_t first_ms = UINT64_MAX;
+  for (const auto& [token, index] : leases_) {
+    first_ms = std::min(first_ms, core_.table[index].wait_end_mono_ms);
+  }
+  return first_ms;
 }
 
 void Leases::CheckInvariants() const {

@@ -40,6 +40,8 @@ class Leases {
   EntryIndex Find(protocol::LeaseToken token) const;
 
   size_t size() const { return leases_.size(); }
+  // When the first lease ends, on the steady clock; UINT64_MAX without a lease. Cost: O(leases).
+  uint64_t FirstEnd() const;
   void CheckInvariants() const;
 
  private:

@@ -286,6 +286,7 @@ struct PullReply {
 
 struct DeliveryFrame {
   StreamId stream{};
+  storage::SubscriptionId subscription{};
   std::vector<Delivery> deliveries;
   // For a Pull: not OK if there was no room for its messages. Then `deliveries` is empty.
   absl::Status status = absl::OkStatus();

@@ -57,7 +57,7 @@ void BidiStream::End(const grpc::Status& status) {
   if (!writing_) {
     StartFinish();
   } else {
-    stuck_at_mono_ms_ = worker_->state().clock->Read().mono_ms + kStuckMs;
+    stuck_at_mono_ms_ = worker_->state().machine_clock->Read().mono_ms + kStuckMs;
   }
 }
 

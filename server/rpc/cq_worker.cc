@@ -69,7 +69,7 @@ void CqWorker::Run() {
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     if (next == grpc::CompletionQueue::GOT_EVENT) static_cast<CompletionTag*>(tag)->Complete(ok);
     if (!to_flush_.empty()) FlushSessions();
-    if (!delayed_.empty()) SendDelayed(state_->clock->Read().mono_ms);
+    if (!delayed_.empty()) SendDelayed(state_->machine_clock->Read().mono_ms);
     if (stop_seen_) EndIfIdle();
   }
 }
@@ -142,14 +142,14 @@ void CqWorker::OnWake(bool ok) {
   }
   if (stopping && !stop_seen_) {
     stop_seen_ = true;
-    abandon_at_mono_ms_ = state_->clock->Read().mono_ms + grace_ms;
+    abandon_at_mono_ms_ = state_->machine_clock->Read().mono_ms + grace_ms;
   }
   if (sweep) DoSweep();
 }
 
 void CqWorker::DoSweep() {
   if (queue_shut_) return;
-  const base::Now now = state_->clock->Read();
+  const base::Now now = state_->machine_clock->Read();
   for (auto& [session, owner] : sessions_) session->Sweep(now);
   app_->OnSweep();
   if (stop_seen_ && now.mono_ms >= abandon_at_mono_ms_) AbandonWaitingCalls();
@@ -206,7 +206,8 @@ void CqWorker::OnCallArrived(UnaryCall* call) {
 
 bool CqWorker::Delay(UnaryCall* call, const grpc::Status& status) {
   if (ending() || delayed_.size() >= kDelayedMax) return false;
-  delayed_.emplace(state_->clock->Read().mono_ms + call->delay_ms, std::make_pair(call, status));
+  delayed_.emplace(state_->machine_clock->Read().mono_ms + call->delay_ms,
+                   std::make_pair(call, status));
   state_->stats->errors_delayed.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -221,7 +222,7 @@ void CqWorker::SendDelayed(uint64_t mono_ms) {
 
 gpr_timespec CqWorker::NextDelayed() const {
   if (delayed_.empty()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const uint64_t now = state_->clock->Read().mono_ms;
+  const uint64_t now = state_->machine_clock->Read().mono_ms;
   const uint64_t due = delayed_.begin()->first;
   // gRPC waits by the wall clock. After a step back, the next sweep wakes the thread.
   return AfterSteady(static_cast<int64_t>(due > now ? due - now : 0));

@@ -21,7 +21,7 @@ enum class ServingState : uint8_t { kStarting, kStandby, kServing, kDraining, kS
 // Thread-safe.
 struct ServerState {
   ServerState(base::Clock* server_clock, metrics::RpcStats* rpc_stats)
-      : clock(server_clock), stats(rpc_stats) {}
+      : clock(server_clock), machine_clock(server_clock->machine()), stats(rpc_stats) {}
   ServerState(const ServerState&) = delete;
   ServerState& operator=(const ServerState&) = delete;
 
@@ -45,6 +45,8 @@ struct ServerState {
   }
 
   base::Clock* const clock;
+  // For connections, calls and rights, which a test clock does not move.
+  base::Clock* const machine_clock;
   metrics::RpcStats* const stats;
   std::atomic<ServingState> state{ServingState::kStarting};
   // GrpcServerOptions::slow_request_ms. Constant once a worker exists.

@@ -85,7 +85,7 @@ void Backups::Tend(bool disk_low) {
     if (!open_.has_value()) return;
     if (disk_low) {
       BreakOff("the disk is nearly full");
-    } else if (clock_->Read().mono_ms >= used_mono_ms_ + kIdleMs) {
+    } else if (clock_->machine()->Read().mono_ms >= used_mono_ms_ + kIdleMs) {
       BreakOff("its client is gone");
     }
   };
@@ -120,7 +120,7 @@ absl::StatusOr<BackupSnapshot> Backups::Start(bool for_member) {
     Remove();
     return status;
   }
-  used_mono_ms_ = clock_->Read().mono_ms;
+  used_mono_ms_ = clock_->machine()->Read().mono_ms;
   open_ = snapshot;
   spdlog::info("{} began: {} files", snapshot.name, snapshot.files.size());
   return snapshot;
@@ -151,7 +151,7 @@ absl::StatusOr<std::string> Backups::Read(absl::string_view name, absl::string_v
   Pace(bytes);
   auto data = ReadAt(absl::StrCat(directory_, "/", path), offset, bytes);
   if (data.ok()) bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
-  used_mono_ms_ = clock_->Read().mono_ms;
+  used_mono_ms_ = clock_->machine()->Read().mono_ms;
   return data;
 }
 
@@ -188,10 +188,10 @@ absl::Status Backups::Find(absl::string_view name) const {
 
 void Backups::Pace(size_t bytes) {
   if (options_.backup_bytes_per_second == 0) return;
-  const uint64_t now_us = clock_->Read().mono_ms * 1'000;
+  const uint64_t now_us = clock_->machine()->Read().mono_ms * 1'000;
   {
     const base::MutexLock lock(&mutex_);
-    while (!stopping_ && clock_->Read().mono_ms * 1'000 < paced_until_us_) {
+    while (!stopping_ && clock_->machine()->Read().mono_ms * 1'000 < paced_until_us_) {
       wake_.WaitFor(&mutex_, std::chrono::microseconds(paced_until_us_ - now_us));
     }
   }

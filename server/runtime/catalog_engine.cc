@@ -51,7 +51,7 @@ void CatalogEngine::Run() {
 void CatalogEngine::Turn() {
   const base::Now now = clock_->Read();
   for (const Completion& completion : taken_.completions) {
-    DT_CHECK_GT(uncommitted_, 0u);
+    DT_CHECK_GT(uncommitted_.load(), 0u);
     --uncommitted_;
     catalog_.OnCommitted(now, completion.sequence, completion.outcome);
   }

@@ -46,6 +46,8 @@ class CatalogEngine {
   void Join();
 
   CatalogMailbox& mailbox() { return mailbox_; }
+  // True if every command is answered and every change is committed.
+  bool at_rest() const { return mailbox_.stats().commands == 0 && uncommitted_.load() == 0; }
 
  private:
   // One batch may be in fsync while another one gathers. At this limit the engine takes no
@@ -70,7 +72,8 @@ class CatalogEngine {
   // mailbox's limit until its answer, because a change may wait for other changes of its topic.
   CatalogMailbox::Handled handled_;
   size_t open_requests_ = 0;
-  size_t uncommitted_ = 0;
+  // Another thread may read it.
+  std::atomic<size_t> uncommitted_{0};
 };
 
 // The topics that an object of the store names by their numbers. For a repair.

@@ -30,8 +30,9 @@ bool Quiet(const Node& node) {
 
 uint64_t StopDispatchAndWait(Node* node, base::Clock* clock, uint64_t grace_ms) {
   node->StopDispatch();
-  const uint64_t end_ms = clock->Read().mono_ms + grace_ms;
-  while (!Quiet(*node) && clock->Read().mono_ms < end_ms && !StopSignalWithin(kLookEvery)) {
+  const uint64_t end_ms = clock->machine()->Read().mono_ms + grace_ms;
+  while (!Quiet(*node) && clock->machine()->Read().mono_ms < end_ms &&
+         !StopSignalWithin(kLookEvery)) {
   }
   return InFlight(*node);
 }

@@ -29,7 +29,9 @@ constexpr size_t kTurnWeightMax = 2'000;
 // other threads between its turns.
 constexpr int kNice = -10;
 // The longest sleep, which bounds the time to detect a step of the wall clock.
-constexpr uint64_t kSleepMaxMs = 1'000;
+constexpr microseconds kEngineSleepMax{1'000'000};
+// More than a thread ever sleeps, also for a test clock that runs fast.
+constexpr uint64_t kTimeMaxMs = 1'000'000'000;
 // The shortest sleep, so that a deadline that has passed but is not acted on does not make the
 // thread spin.
 constexpr microseconds kSleepMin{100};
@@ -47,9 +49,8 @@ constexpr milliseconds kMayServeLookEvery{10};
 // The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
 
-milliseconds Until(uint64_t deadline_ms, uint64_t now_ms) {
-  const uint64_t left = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-  return milliseconds{std::min(left, kSleepMaxMs)};
+uint64_t Until(uint64_t deadline_ms, uint64_t now_ms) {
+  return deadline_ms > now_ms ? deadline_ms - now_ms : 0;
 }
 
 }  // namespace
@@ -80,6 +81,11 @@ void Engine::Join() {
 protocol::ShardStats Engine::stats() const {
   base::MutexLock lock(&stats_mutex_);
   return stats_;
+}
+
+Rest Engine::rest() const {
+  base::MutexLock lock(&stats_mutex_);
+  return rest_;
 }
 
 void Engine::Run() {
@@ -154,7 +160,8 @@ void Engine::HandleCommands() {
 }
 
 bool Engine::HoldsBatch(const shard::StepResult& result) {
-  if (!result.batch_may_wait || taken_.stopping) {
+  // A test clock may stand still.
+  if (!result.batch_may_wait || taken_.stopping || context_.rests != nullptr) {
     hold_until_mono_ms_ = kNotHeld;
   } else if (hold_until_mono_ms_ == kNotHeld) {
     hold_until_mono_ms_ = now_.mono_ms + kHoldMs;
@@ -203,9 +210,11 @@ void Engine::Sleep(const shard::StepResult& result) {
   const bool busy = result.more || (CommandsLeft() && !AtLimit());
   if (!busy || now_.mono_ms >= published_mono_ms_ + kPublishPeriodMs) PublishStats();
   if (busy) return;
-  microseconds timeout =
-      std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
-  timeout = std::min<microseconds>(timeout, Until(hold_until_mono_ms_, now_.mono_ms));
+  if (context_.rests != nullptr && uncommitted_.empty() && !CommandsLeft()) PublishRest(result);
+  const uint64_t left_ms =
+      std::min({Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms),
+                Until(hold_until_mono_ms_, now_.mono_ms), kTimeMaxMs});
+  microseconds timeout = std::min<microseconds>(context_.clock->RealTime(left_ms), kEngineSleepMax);
   // The journal does not say when deliveries may go on.
   if (!dispatches_) timeout = std::min<microseconds>(timeout, kMayServeLookEvery);
   size_t wake_commands = 1;
@@ -216,6 +225,18 @@ void Engine::Sleep(const shard::StepResult& result) {
     timeout = std::min<microseconds>(timeout, kBusySleepMax);
   }
   mailbox_.Wait(std::max(timeout, kSleepMin), wake_commands, std::exchange(handled_, {}));
+}
+
+void Engine::PublishRest(const shard::StepResult& result) {
+  const uint64_t left_ms =
+      std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
+  const Rest rest{
+      .turn = turns(), .next_ms = now_.wall_ms + left_ms, .lease_end_ms = shard_.first_lease_end()};
+  {
+    base::MutexLock lock(&stats_mutex_);
+    rest_ = rest;
+  }
+  context_.rests->Tell();
 }
 
 void Engine::PublishStats() {

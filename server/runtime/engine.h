@@ -18,9 +18,13 @@
 #include "server/runtime/committer.h"
 #include "server/runtime/effect_sink.h"
 #include "server/runtime/mailbox.h"
+#include "server/runtime/rest.h"
 #include "server/shard/shard.h"
 #include "server/wheel/slab_memory.h"
-#include "storage/message_store.h"
+
+namespace duetime::storage {
+class MessageStore;
+}
 
 namespace duetime::runtime {
 
@@ -32,6 +36,8 @@ struct EngineContext {
   EffectSink* sink = nullptr;
   wheel::SlabMemory* slabs = nullptr;
   delivery::TopicNames* names = nullptr;
+  // With a test clock: whom each engine tells that it is at rest. Null otherwise.
+  RestWatch* rests = nullptr;
 };
 
 struct EngineOptions {
@@ -75,6 +81,8 @@ class Engine {
   // Returns a copy of the counters. An idle engine makes the copy before it sleeps, a busy engine
   // about every 100 ms.
   protocol::ShardStats stats() const;
+  // The state after the last turn that ended at rest. REQUIRES: EngineContext::rests is set.
+  Rest rest() const;
   // The turns that the thread has begun.
   uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
@@ -97,6 +105,7 @@ class Engine {
   void DeliverEffects();
   void Sleep(const shard::StepResult& result);
   void PublishStats();
+  void PublishRest(const shard::StepResult& result);
 
   // True while the limits of uncommitted records hold back commands.
   bool AtLimit() const {
@@ -133,6 +142,7 @@ class Engine {
 
   mutable base::Mutex stats_mutex_;
   protocol::ShardStats stats_ ABSL_GUARDED_BY(stats_mutex_);
+  Rest rest_ ABSL_GUARDED_BY(stats_mutex_);
 };
 
 }  // namespace duetime::runtime

@@ -135,6 +135,11 @@ void Mailbox<Command>::Stop() {
 }
 
 template <typename Command>
+void Mailbox<Command>::Wake() {
+  Tell(&Mailbox::news_);
+}
+
+template <typename Command>
 void Mailbox<Command>::Tell(bool Mailbox::*flag) {
   bool wake = false;
   {

@@ -123,12 +123,15 @@ class Mailbox final : public CompletionSink {
   // Refuses every further command, and asks the engine to finish.
   void Stop();
 
+  // Lets the engine take a turn, because its clock has moved.
+  void Wake();
+
   // Takes everything that waits; commands only if `take_commands`. Clears the taken's vectors
   // first and reuses their memory. Commands of `handled` no longer count against the limits.
   void Take(bool take_commands, const Handled& handled, Taken* taken);
 
   // Waits until there are `wake_commands` new commands, a new completion, or a new Begin,
-  // StopDispatch or Stop, or until `timeout`. May return early without a reason. Commands of
+  // StopDispatch, Stop or Wake, or until `timeout`. May return early without a reason. Commands of
   // `handled` stop counting against the limits at the beginning of the call.
   void Wait(std::chrono::microseconds timeout, size_t wake_commands, const Handled& handled);
 
@@ -156,7 +159,7 @@ class Mailbox final : public CompletionSink {
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_dispatch_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // True if the engine has not yet seen a Begin, StopDispatch or Stop.
+  // True if the engine has not yet seen a Begin, StopDispatch, Stop or Wake.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   // The number of commands that the engine waits for; 0 while it does not wait.
   size_t wake_commands_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/node.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <spdlog/spdlog.h>
@@ -18,6 +20,7 @@
 #include "server/runtime/effect_sink.h"
 #include "server/runtime/engine.h"
 #include "server/runtime/slab_stock.h"
+#include "storage/message_record.h"
 
 namespace duetime::runtime {
 namespace {
@@ -81,7 +84,8 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
                                 .committer = &committer_,
                                 .sink = this,
                                 .slabs = &slabs_,
-                                .names = this};
+                                .names = this,
+                                .rests = options.test_clock ? &rests_ : nullptr};
     const EngineOptions engine = ToEngineOptions(options, store->shard_count());
     for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
       engines_.push_back(std::make_unique<Engine>(shard, engine, context));
@@ -132,6 +136,36 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
   const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
   CatalogEngine& catalog() { return catalog_; }
   const catalog::SnapshotCell& snapshots() const { return snapshots_; }
+  RestWatch& rests() { return rests_; }
+
+  std::optional<Rest> RestAt(uint64_t wall_ms) const {
+    Rest all;
+    if (!catalog_.at_rest()) return std::nullopt;
+    for (const auto& engine : engines_) {
+      const Rest rest = engine->rest();
+      const bool at_rest = rest.turn == engine->turns() && rest.next_ms > wall_ms &&
+                           engine->mailbox().stats().commands == 0;
+      if (!at_rest) return std::nullopt;
+      all.turn += rest.turn;
+      all.next_ms = std::min(all.next_ms, rest.next_ms);
+      all.lease_end_ms = std::min(all.lease_end_ms, rest.lease_end_ms);
+    }
+    // One that was looked at first may have got a command from another one since.
+    for (const auto& engine : engines_) all.turn -= engine->turns();
+    return all.turn == 0 && catalog_.at_rest() ? std::optional(all) : std::nullopt;
+  }
+
+  void ListHandOuts(size_t listed_max) {
+    base::MutexLock lock(&hand_outs_mutex_);
+    hand_outs_ = {};
+    listed_max_ = listed_max;
+    lists_.store(true);
+  }
+  HandOuts TakeHandOuts() {
+    base::MutexLock lock(&hand_outs_mutex_);
+    lists_.store(false);
+    return std::exchange(hand_outs_, {});
+  }
 
  private:
   // Runs on a shard's thread.
@@ -150,10 +184,29 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
       }
       return false;
     });
+    if (lists_.load(std::memory_order_relaxed)) NoteHandOuts(effects.frames);
     for (const std::string& notice : std::exchange(effects.notices, {})) {
       spdlog::warn("{}", notice);
     }
     if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
+  }
+  void NoteHandOuts(const std::vector<protocol::DeliveryFrame>& frames) {
+    const catalog::Snapshot& snapshot = snapshots_.Read();
+    base::MutexLock lock(&hand_outs_mutex_);
+    for (const protocol::DeliveryFrame& frame : frames) {
+      for (const protocol::Delivery& delivery : frame.deliveries) {
+        if (hand_outs_.total++ >= listed_max_) continue;
+        storage::MessageHeader header;
+        // A damaged record has no topic to name.
+        const bool known = storage::DecodeMessageHeader(delivery.record, &header).ok();
+        hand_outs_.first.push_back(
+            {.time_ms = delivery.dispatch_ms,
+             .topic = known ? std::string(snapshot.TopicName(header.topic)) : "",
+             .subscription = snapshot.SubscriptionName(frame.subscription),
+             .id = delivery.id,
+             .attempt = delivery.attempt});
+      }
+    }
   }
   // The node has one sink: the catalog's answers go to it directly.
   void Answer(std::vector<catalog::Reply> replies, bool failed) override {
@@ -206,6 +259,11 @@ class Node::Impl final : private EffectSink, private delivery::TopicNames {
   EffectSink* const sink_;
   base::Clock* const clock_;
   catalog::SnapshotCell snapshots_;
+  RestWatch rests_;
+  std::atomic<bool> lists_{false};
+  base::Mutex hand_outs_mutex_;
+  HandOuts hand_outs_ ABSL_GUARDED_BY(hand_outs_mutex_);
+  size_t listed_max_ ABSL_GUARDED_BY(hand_outs_mutex_) = 0;
   // Declared before the engines, because the engines submit to the committer until they end, and
   // then give their slabs back.
   SlabStock slabs_;
@@ -279,5 +337,19 @@ size_t Node::mailbox_commands() const {
   for (const MailboxStats& stats : mailbox_stats()) commands += stats.commands;
   return commands;
 }
+
+std::optional<Rest> Node::RestAt(uint64_t wall_ms) const { return impl_->RestAt(wall_ms); }
+
+void Node::AwaitRest(std::chrono::milliseconds timeout) { impl_->rests().Wait(timeout); }
+
+void Node::WakeShards(uint64_t wall_ms) {
+  for (const auto& engine : impl_->engines()) {
+    if (engine->rest().next_ms <= wall_ms) engine->mailbox().Wake();
+  }
+}
+
+void Node::ListHandOuts(size_t listed_max) { impl_->ListHandOuts(listed_max); }
+
+HandOuts Node::TakeHandOuts() { return impl_->TakeHandOuts(); }
 
 }  // namespace duetime::runtime

@@ -3,26 +3,50 @@
 // Node: the threads around the shards.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "server/base/clock.h"
 #include "server/catalog/snapshot.h"
 #include "server/protocol/commands.h"
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/mailbox.h"
+#include "server/runtime/rest.h"
 #include "server/runtime/runtime_options.h"
 #include "server/shard/shard.h"
 #include "storage/message_store.h"
 
+namespace duetime::base {
+class Clock;
+}
+
 namespace duetime::runtime {
 
 class EffectSink;
+
+// A message that a subscriber got.
+struct HandOut {
+  uint64_t time_ms = 0;
+  std::string topic;
+  // Empty: the subscription without a name.
+  std::string subscription;
+  storage::MessageId id;
+  uint32_t attempt = 0;
+};
+
+// The first messages that were handed out, in the order of their times.
+struct HandOuts {
+  std::vector<HandOut> first;
+  // All of them.
+  uint64_t total = 0;
+};
 
 // Runs one engine thread per shard, one for the catalog, and one committer thread for all of them
 // (group commit). The catalog's commands go to the shards, and the shards' replies to these
@@ -82,6 +106,20 @@ class Node {
   std::vector<MailboxStats> mailbox_stats() const;
   // The number of waiting commands of all shards and the catalog.
   size_t mailbox_commands() const;
+
+  // ---- With a test clock only
+
+  // The state of all shards together, if they and the catalog have decided, committed and answered
+  // everything that there is to do until `wall_ms`, the present time.
+  std::optional<Rest> RestAt(uint64_t wall_ms) const;
+  // Returns when RestAt may have another answer, at the latest after `timeout`.
+  void AwaitRest(std::chrono::milliseconds timeout);
+  // Lets the shards look at the clock that have something to do until `wall_ms`.
+  void WakeShards(uint64_t wall_ms);
+  // Begins to list the messages that are handed out; the first `listed_max` of them.
+  void ListHandOuts(size_t listed_max);
+  // Ends the list, and returns it.
+  HandOuts TakeHandOuts();
 
  private:
   class Impl;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "server/catalog/catalog_options.h"
@@ -36,6 +37,8 @@ struct NodeOptions {
   uint64_t failure_rate = 5'000;
   // See EngineOptions::engine_priority.
   bool engine_priority = true;
+  // The node's clock is a TestClock. Not a knob: the daemon sets it.
+  bool test_clock = false;
 };
 
 struct HousekeepingOptions {
@@ -56,7 +59,16 @@ struct ProcessOptions {
 struct ClockOptions {
   // Server time does not follow a wall clock that jumps ahead by more than this.
   uint64_t forward_step_max_ms = 60'000;
+  // Not empty: the clock is a TestClock, which begins at this time (RFC 3339), or with "now" at
+  // that of the machine.
+  std::string test_clock = {};
+  bool test_clock_frozen = false;
+  bool test_clock_on_network = false;
 };
+
+// When a test clock begins, if `test_clock` is not empty. nullopt: it is no such time, or a time
+// before 1970 or after 2200.
+std::optional<uint64_t> TestClockStart(const ClockOptions& options);
 
 struct LogOptions {
   // The least severe level that is written: debug, info, warn or error.

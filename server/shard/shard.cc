@@ -19,6 +19,7 @@
 #include "server/delivery/endings/lease_ends.h"
 #include "server/delivery/endings/retention.h"
 #include "server/delivery/hand_out.h"
+#include "server/delivery/leases.h"
 #include "server/delivery/offers.h"
 #include "server/delivery/pace/pacing.h"
 #include "server/delivery/pace/turns.h"
@@ -47,6 +48,8 @@ constexpr size_t kDeliverPerStep = 250;
 // Smaller steps of the clock, and roundings, delay by less than this what waits for a time of the
 // wall clock.
 constexpr int64_t kClockStepMs = 100;
+// The longest time between two searches for messages that are too old.
+constexpr uint64_t kSearchPeriodMaxMs = 60'000;
 
 }  // namespace
 
@@ -58,7 +61,7 @@ class Shard::Impl {
   Impl(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
        delivery::TopicNames* names, wheel::SlabMemory* slabs)
       : fire_per_step_(limits.fire_per_step),
-        search_period_ms_(limits.scheduler.low_watermark_period_ms),
+        search_period_ms_(std::min(limits.scheduler.low_watermark_period_ms, kSearchPeriodMaxMs)),
         writer_(shard, store, &writes_, limits.scheduler.recent_messages_max),
         scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
                    &writer_),
@@ -182,6 +185,8 @@ class Shard::Impl {
   size_t open_bytes() const { return writes_.open_bytes(); }
   bool settles_waiting() const { return !failed_ && parts_.lease_ends->waiting() > 0; }
 
+  uint64_t first_lease_end() const { return core_.leases.FirstEnd(); }
+
   protocol::ShardStats stats() const {
     protocol::ShardStats stats = stats_;
     stats.due_ready = core_.table.count(delivery::EntryState::kReady);
@@ -268,8 +273,10 @@ class Shard::Impl {
 
   uint64_t DeliveryWakeMono() const {
     const uint64_t timer_ms = core_.timers.NextDue();
-    const bool searches = core_.scheduler.low_watermark()->pinned() > 0 ||
-                          !core_.subscriptions.retaining().empty() || parts_.expiry->any_limited();
+    const bool waits = core_.table.size() > 0 || core_.backlog.behind() > 0;
+    const bool searches =
+        core_.scheduler.low_watermark()->pinned() > 0 ||
+        (waits && (!core_.subscriptions.retaining().empty() || parts_.expiry->any_limited()));
     return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
   }
 
@@ -473,6 +480,7 @@ void Shard::StopDispatch() { impl_->StopDispatch(); }
 void Shard::Close() { impl_->Close(); }
 bool Shard::closed() const { return impl_->closed(); }
 bool Shard::settles_waiting() const { return impl_->settles_waiting(); }
+uint64_t Shard::first_lease_end() const { return impl_->first_lease_end(); }
 protocol::ShardStats Shard::stats() const { return impl_->stats(); }
 void Shard::CheckInvariants() const { impl_->CheckInvariants(); }
 

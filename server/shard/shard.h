@@ -108,6 +108,9 @@ class Shard {
   // True while settlements wait for the next step, because they were too many for one step.
   bool settles_waiting() const;
 
+  // When the first lease ends, on the steady clock; UINT64_MAX without a lease. Cost: O(leases).
+  uint64_t first_lease_end() const;
+
   // Counters and gauges as of now. Cost: O(topics with due messages).
   protocol::ShardStats stats() const;
 

@@ -77,7 +77,7 @@ FAULTS = [
      "low_watermark_.LowestPinned( turns_.LowestDue(std::min(wheel_->now() + 1, horizon_.until().due_ms)));",
      "turns_.LowestDue(std::min(wheel_->now() + 1, horizon_.until().due_ms));", BOTH),
     ("one synced record does not make its batch synced", WRITES,
-     "if (durability == storage::Durability::kSynced) open_.durability = durability;", "", "scheduler_test"),
+     "open_.durability = durability;", "", "scheduler_test"),
     ("a continuation does not hear that its batch failed", WRITES,
      "continuation(now, accepted);", "continuation(now, true);", "scheduler_test"),
     ("continuations of the open batch are forgotten when the shard fails", WRITES,

@@ -23,6 +23,7 @@ struct ErrorRow {
 // Every reason that the protos explain, without those of an invalid field: these have the field.
 inline constexpr ErrorRow kErrors[] = {
     {"ACCESS_CONTROL_OFF"},
+    {"ADVANCE_RUNNING"},
     {"ACCESS_DENIED", "principal verb topic|principal verb"},
     {"BACKUP_NOT_FOUND", "name"},
     {"BACKUP_RUNNING", "name"},

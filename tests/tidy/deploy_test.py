@@ -183,7 +183,7 @@ class UnitTest(unittest.TestCase):
 def unary_methods():
     """The services with their unary methods, each with the value of its option `repeat`."""
     services = {}
-    for name in ("messages", "admin"):
+    for name in ("messages", "admin", "test_clock"):
         proto = read(f"proto/duetime/v1/{name}.proto")
         service = re.search(r"^service (\w+) \{$", proto, re.MULTILINE)[1]
         methods = re.finditer(r"^  rpc (\w+)\((stream )?.*?\brepeat: CALL_REPEAT_(\w+)", proto, re.MULTILINE | re.DOTALL)
@@ -195,8 +195,8 @@ def unary_methods():
 def service_config():
     """What deploy/service_config.json should be. Only reads are repeated: a second Schedule without a request_id makes a
     second message, and a second Cancel of a message whose first answer was lost says ALREADY_CANCELLED."""
-    # A Pull waits for 60 s at most, and a backup makes links to many files.
-    timeouts = {"Pull": "75s", "StartBackup": "60s"}
+    # A Pull waits for 60 s at most, an advance for ten minutes, and a backup makes links to many files.
+    timeouts = {"Pull": "75s", "StartBackup": "60s", "Advance": "620s", "AdvanceToNext": "620s"}
     retry = {"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
              "retryableStatusCodes": ["UNAVAILABLE"]}
     entries = {}

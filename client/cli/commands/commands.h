@@ -25,6 +25,7 @@ Command ImportCommand();
 Command ExportCommand();
 Command BackupCommand();
 Commands CellCommands();
+Commands ClockCommands();
 Commands RestoreCommands();
 Command DoctorCommand();
 Command TopCommand();

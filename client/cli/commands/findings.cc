@@ -98,6 +98,10 @@ Finding CheckClock(const v1::ServerInfoResponse& info) {
       return Bad("clock", "clock-ahead",
                  "the server's clock jumped ahead, and the server does not follow it",
                  "Set the clock right, or restart the server if the new time is right.");
+    case v1::CLOCK_STATE_TEST:
+      return Warning("clock", "clock-test",
+                     "the server has a test clock: its time moves when a client says so",
+                     "Nothing, if it is for tests; real messages need another server.");
     default:
       return Ok("clock", "the server's clock made no step");
   }

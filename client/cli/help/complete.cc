@@ -166,7 +166,6 @@ class TypedLine {
   }
 
   void AddCommands(const std::string& word, Completion* completion) const {
-    if (IsLeaf()) return;
     const std::string prefix = command_ == nullptr ? "" : command_->words + " ";
     for (const Command& command : AllCommands()) {
       if (!absl::StartsWith(command.words, prefix + word)) continue;

@@ -17,7 +17,7 @@ inline constexpr CommandGroup kCommandGroups[] = {
     {"Begin with these", "schedule cancel explain list subscribe"},
     {"Messages", "reschedule get pull settle forecast import export bulk dlq recur"},
     {"Topics and their readers", "topic subscription streams end-stream"},
-    {"The server", "info damage doctor top bench console backup restore cell"},
+    {"The server", "info damage doctor top bench console backup restore cell clock"},
     {"Access, and this tool", "access token context completion man"},
 };
 

@@ -8,6 +8,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { call, getAbout, logOut, watchLogOut, type About, type CallError } from "./api";
 import { AppContext, addSample, type Sample } from "./app";
+import { TestClock } from "./clock";
 import { LoginPage } from "./login";
 import { BulkPage } from "./pages/bulk";
 import { ConnectionsPage } from "./pages/connections";
@@ -105,6 +106,7 @@ function Frame({ about }: { about: About }): JSX.Element {
           </header>
           <main ref={main} tabIndex={-1} data-page={route.page}>
             <Problem error={info.error} retry={info.reload} frame />
+            {app.info?.clock_state === "CLOCK_STATE_TEST" && <TestClock reload={info.reload} />}
             {page === undefined
               ? <Empty title="There is no such page"><a href={href("overview")}>To the overview</a></Empty>
               : <page.view key={`${route.page} ${route.params.topic !== undefined && route.page === "subscription" ? route.params.topic : ""} ${route.params.name ?? ""} ${route.params.id ?? ""}`} params={route.params} />}

@@ -298,7 +298,21 @@ export interface Outcome {
 }
 
 // Request and response by the name of the call.
+// What a call has moved a test clock over.
+export interface Advanced {
+  stop: string;
+  fired: string;
+  handed_out: string;
+}
+
+interface AdvanceLimits {
+  timeout: string;
+  hand_outs_max: number;
+}
+
 export interface Calls {
+  "TestClock/Advance": [{ by: string; limits: AdvanceLimits }, { advanced: Advanced }];
+  "TestClock/AdvanceToNext": [{ limits: AdvanceLimits }, { advanced: Advanced }];
   "Admin/ServerInfo": [Record<string, never>, ServerInfo];
   "Admin/ListTopics": [Page & { name_prefix?: string }, Paged & { topics: Topic[] }];
   "Admin/GetTopic": [Named, { topic: Topic }];

@@ -102,7 +102,7 @@ Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::Call& call,
     asked = worker.context().access->Imagine(
         {.principal = request.principal(),
          .groups = {request.groups().begin(), request.groups().end()}},
-        worker.context().clock->Read());
+        worker.context().machine_clock->Read());
   }
   // Those that may not come first.
   const auto allowed = std::stable_partition(

@@ -280,7 +280,7 @@ absl::Status CheckItemRights(ServingContext& context, const CallerPtr& caller,
 // Sets the client by the credentials of the call.
 absl::Status FindCaller(ServingContext& context, rpc::Call& call) {
   const access::Credentials credentials = rpc::CredentialsOf(call.server_context());
-  const base::Now now = context.clock->Read();
+  const base::Now now = context.machine_clock->Read();
   absl::StatusOr<CallerPtr> caller = context.access->Authenticate(credentials, now);
   if (!caller.ok()) {
     call.delay_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
@@ -336,7 +336,7 @@ bool IsRefusal(const absl::Status& status) {
 }
 
 void WriteAudit(ServingContext& context, const absl::Status& status, runtime::AuditEntry entry) {
-  const base::Now now = context.clock->Read();
+  const base::Now now = context.machine_clock->Read();
   if (IsRefusal(status) && context.access != nullptr &&
       !context.access->CountRefusal(entry.peer, now.mono_ms, absl::IsUnauthenticated(status))) {
     return;
@@ -357,7 +357,7 @@ absl::Status CountedRefusal(ServingContext& context, const absl::Status& status)
 }
 
 uint64_t PaceRefusal(ServingContext& context, const CallerPtr& caller) {
-  return caller->meter()->PaceRefusal(context.clock->Read().mono_ms);
+  return caller->meter()->PaceRefusal(context.machine_clock->Read().mono_ms);
 }
 
 absl::Status CheckRight(ServingContext& context, const CallerPtr& caller, Verb verb,

@@ -17,7 +17,7 @@ absl::Status StreamCaller::Open(const grpc::ServerContext& stream) {
   if (context_->access == nullptr) return absl::OkStatus();
   credentials_ = rpc::CredentialsOf(stream);
   absl::StatusOr<access::CallerPtr> caller =
-      context_->access->Authenticate(credentials_, context_->clock->Read());
+      context_->access->Authenticate(credentials_, context_->machine_clock->Read());
   if (!caller.ok()) return CountedRefusal(*context_, caller.status());
   caller_ = *std::move(caller);
   const access::Quota* const quota = caller_->quota();

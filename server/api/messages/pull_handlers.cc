@@ -61,6 +61,11 @@ class PulledShards final : public StateListener {
                                                               start.max_outstanding_bytes);
     const bool ending = IsEnding(worker_->context().state.load()) || call_->gone();
     command.wait_ms = ending ? 0 : wait_ms;
+    if (worker_->context().clock_driver != nullptr && command.wait_ms > 0) {
+      // A client waits by the machine's clock.
+      end_machine_ms_ = worker_->context().machine_clock->Read().mono_ms + command.wait_ms;
+      command.wait_ms = storage::MessageId::kDueMax;
+    }
     command.budget = worker_->context().open_answers;
     command.client_id = std::string(start.client_id);
     replies_.on_reply = [this](auto& from) {
@@ -85,6 +90,10 @@ class PulledShards final : public StateListener {
   }
   void OnSweep() override {
     if (id_ != protocol::StreamId{} && watch_.Gone(worker_->context())) End(/*keep_leases=*/false);
+    const bool waits = end_machine_ms_ != 0;
+    if (waits && worker_->context().machine_clock->Read().mono_ms >= end_machine_ms_) {
+      End(/*keep_leases=*/true);
+    }
   }
 
  private:
@@ -101,6 +110,8 @@ class PulledShards final : public StateListener {
   rpc::Call* const call_;
   SubscriptionWatch watch_;
   protocol::StreamId id_{};
+  // With a test clock: when the wait ends, on the machine's clock. 0: it does not wait.
+  uint64_t end_machine_ms_ = 0;
   bool ended_ = false;
   bool released_ = false;
   Replies<protocol::PullReply> replies_;

@@ -58,7 +58,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   if (!status.ok()) return status;
   if (!refused.empty()) {
     const uint64_t pause_ms = PaceRefusal(context, caller_.caller());
-    if (pause_ms > 0) read_from_mono_ms_ = context.clock->Read().mono_ms + pause_ms;
+    if (pause_ms > 0) read_from_mono_ms_ = context.machine_clock->Read().mono_ms + pause_ms;
   }
 
   Frame& frame = frames_.emplace_back();
@@ -196,7 +196,7 @@ void ScheduleStream::OnServingState() {
   Close(rpc::ToGrpcStatus(base::DrainingError()));
   if (context.ending.load()) {
     close_by_mono_ms_ =
-        std::min(close_by_mono_ms_, context.clock->Read().mono_ms + kEndingTimeoutMs);
+        std::min(close_by_mono_ms_, context.machine_clock->Read().mono_ms + kEndingTimeoutMs);
   }
   Pump();
 }

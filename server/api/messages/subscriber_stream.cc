@@ -24,7 +24,7 @@ namespace duetime::api {
 
 void SubscriberStream::OnOpened() {
   ServingContext& context = api_->context();
-  opened_mono_ms_ = context.clock->Read().mono_ms;
+  opened_mono_ms_ = context.machine_clock->Read().mono_ms;
   absl::Status status = caller_.Open(*server_context());
   // A client without any right must not hold a stream until its first request.
   if (status.ok()) {
@@ -334,6 +334,7 @@ void SubscriberStream::Pump() {
       started->set_max_outstanding_messages(start_.max_outstanding_messages);
       started->set_max_outstanding_bytes(start_.max_outstanding_bytes);
       SetDuration(start_.lease_ms, started->mutable_lease_duration());
+      started->set_test_clock(api_->context().clock_driver != nullptr);
     }
     if (std::exchange(send_heartbeat_, false)) {
       SetTimestamp(now.wall_ms, response->mutable_heartbeat()->mutable_server_time());
@@ -351,7 +352,7 @@ void SubscriberStream::Pump() {
     if (response->settled_size() > 0) shown_->settled_ms.store(now.wall_ms);
     if (!damaged.empty()) api_->context().GiveBackDamaged(id_, damaged);
     if (bytes > 0 || notices) {
-      last_write_mono_ms_ = now.mono_ms;
+      last_write_mono_ms_ = api_->context().machine_clock->Read().mono_ms;
       StartWrite(*response);
     }
     ReadOn();
@@ -376,7 +377,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
   closed_by_server_ = !status.ok();
   closing_status_ = status;
-  close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
+  close_by_mono_ms_ = api_->context().machine_clock->Read().mono_ms + timeout_ms;
   // Other streams get the deliveries that were not sent. The order matters: see StopDeliveries.
   StopDeliveries();
   // A dead letter that is sent again needs its lease. OnEnded detaches then.

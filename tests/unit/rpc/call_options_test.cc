@@ -32,14 +32,12 @@ using google::protobuf::MethodDescriptor;
 
 // Whose requests name an object without its topic, ask for all topics, or work on the whole server.
 const std::set<std::string>& WithoutTopic() {
-  static const auto* const methods =
-      new std::set<std::string>{"PauseRecurrence",   "ResumeRecurrence",
-                                "DeleteRecurrence",  "GetRecurrence",
-                                "PreviewRecurrence", "ListTopics",
-                                "GetOperation",      "CancelOperation",
-                                "StartBackup",       "ReadBackup",
-                                "EndBackup",         "HandOver",
-                                "EndStream",         "Settle"};
+  static const auto* const methods = new std::set<std::string>{
+      "PauseRecurrence",   "ResumeRecurrence", "DeleteRecurrence", "GetRecurrence",
+      "PreviewRecurrence", "ListTopics",       "GetOperation",     "CancelOperation",
+      "StartBackup",       "ReadBackup",       "EndBackup",        "HandOver",
+      "EndStream",         "Settle",           "SetClock",         "Advance",
+      "AdvanceToNext"};
   return *methods;
 }
 
@@ -70,8 +68,8 @@ TEST(CallOptionsTest, EachMethodSaysWhatItNeedsAndDoes) {
     EXPECT_NE(call->repeat(), v1::CALL_REPEAT_UNSPECIFIED);
     EXPECT_NE(call->route(), v1::CALL_ROUTE_UNSPECIFIED);
     // The calls on a stream need their own rights.
-    const bool open = method->name() == "ServerInfo" || method->name() == "CheckAccess" ||
-                      method->name() == "CallStream";
+    const std::set<std::string> all_may = {"ServerInfo", "CheckAccess", "CallStream", "GetClock"};
+    const bool open = all_may.contains(method->name());
     EXPECT_EQ(call->rights().empty(), open);
     for (const v1::CallRight& right : call->rights()) {
       EXPECT_TRUE(ToVerb(right.verb()).has_value());

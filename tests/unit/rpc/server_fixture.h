@@ -108,7 +108,11 @@ class ServerTest : public ::testing::Test {
             .write = [](const std::string&) { return absl::UnimplementedError("no files"); },
             .list = {}},
         &clock_);
-    server_->Serve({node_.get(), &store(), store().epoch(), backups_.get(), disk_low_});
+    server_->Serve({.node = node_.get(),
+                    .store = &store(),
+                    .epoch = store().epoch(),
+                    .backups = backups_.get(),
+                    .disk_low = disk_low_});
   }
 
   void Start(const api::ServerOptions& options) {

@@ -65,6 +65,7 @@ function Folded({ title, note, children }: { title: string; note: string; childr
 }
 
 function clockText(info: ServerInfo): string {
+  if (info.clock_state === "CLOCK_STATE_TEST") return "a test clock";
   if (info.clock_state === "CLOCK_STATE_NORMAL") return "agrees with the steady clock";
   return info.clock_state === "CLOCK_STATE_AHEAD" ? "jumped ahead; the server's time does not follow" : "was set back, and the server's time with it";
 }
