@@ -5,6 +5,10 @@
 #   -v duetime:/var/lib/duetime duetime
 # docker exec duetime duetime info
 #
+# A server to try things on, which keeps nothing, with its console at http://127.0.0.1:7790/:
+#
+#   docker run -p 127.0.0.1:7788:7788 -p 127.0.0.1:7790:7790 duetime dev
+#
 # As it comes, the daemon listens on a Unix socket inside the container only, for `docker exec` and the health check, so that -p
 # alone reaches nothing. For one machine, publish on the loopback and say that whoever reaches the port may do everything:
 #
@@ -22,6 +26,14 @@ COPY deploy/install-deps.sh deploy/rocksdb.sh deploy/
 ARG ROCKSDB=rebuilt
 RUN mkdir -p /rocksdb && if [ "$ROCKSDB" = rebuilt ]; then deploy/rocksdb.sh /rocksdb && rm -rf /rocksdb/source; fi
 
+# The page of the console, with the packages of its lock file.
+FROM $BASE AS page
+WORKDIR /src
+COPY deploy/install-deps.sh deploy/
+RUN deploy/install-deps.sh page
+COPY client/console client/console
+RUN cd client/console && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
 FROM $BASE AS build
 WORKDIR /src
 COPY deploy/install-deps.sh deploy/
@@ -33,9 +45,8 @@ RUN cmake --preset release -DDUETIME_BENCH=OFF -DDUETIME_PCH=tests \
     && ctest --preset release --label-regex 'unit|contract|scenario' \
     && strip --strip-debug -o /usr/bin/duetimed build/release/server/duetimed \
     && strip --strip-debug -o /usr/bin/duetime build/release/client/cli/duetime
-# The page of `duetime console`, if it was built before the image. For a container with the network of its host.
-RUN mkdir -p client/console/dist /usr/share/duetime /usr/share/doc/duetime \
-    && cp -r client/console/dist /usr/share/duetime/console && cp LICENSE /usr/share/doc/duetime
+COPY --from=page /src/client/console/dist /usr/share/duetime/console
+RUN mkdir -p /usr/share/doc/duetime && cp LICENSE /usr/share/doc/duetime && cp deploy/image-entry.sh /usr/bin/duetime-image
 # What goes into the image, in /image: no package manager, and of the packages only the files that the programs load.
 COPY --from=rocksdb /rocksdb /rocksdb
 RUN deploy/image-root.sh /image /rocksdb
@@ -48,10 +59,10 @@ COPY --from=build /image/ /
 COPY --from=build --chown=65532:65532 /data/ /var/lib/
 USER 65532:65532
 VOLUME /var/lib/duetime
-EXPOSE 7788 7789
+EXPOSE 7788 7789 7790
 STOPSIGNAL SIGTERM
 # Not healthy while it starts or drains, and after its storage failed. The socket needs no certificate.
 ENV DUETIME_SERVER=unix:/tmp/duetime.sock
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD duetime info --timeout 2s --json | grep -q '"state":"SERVING_STATE_SERVING"'
-ENTRYPOINT ["/usr/bin/duetimed", "--data-dir=/var/lib/duetime", "--listen=unix:/tmp/duetime.sock"]
+ENTRYPOINT ["/usr/bin/duetime-image"]

@@ -17,6 +17,7 @@ mapfile -t libraries < <(ldd "${programs[@]}" | grep -o '/lib[^ :)]*' | sort -u)
 rebuilt=("$rocksdb"/librocksdb.so.*)
 mkdir -p "$folder"/{etc,tmp,usr/share/doc,var/lib/dpkg/status.d}
 cp --parents --dereference "${programs[@]}" "${libraries[@]}" "$folder"
+cp --parents /usr/bin/duetime-image "$folder"
 cp --parents --recursive --preserve=links /usr/share/zoneinfo /usr/share/duetime /usr/share/doc/duetime "$folder"
 rm -rf "$folder"/usr/share/zoneinfo/{posix,right}
 if [[ -e ${rebuilt[0]} ]]; then

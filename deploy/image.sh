@@ -39,8 +39,13 @@ try() {
     duetime schedule t "through the port" --in 0s --server 127.0.0.1:7788
     duetime subscribe t --max 1 --for 20s | grep "through the port"
     kill $daemon && wait $daemon
+    '"$entry"' dev >/tmp/log 2>&1 & daemon=$!
+    until grep -q "console  http://127.0.0.1:7790/" /tmp/log; do tries=$((tries + 1)); test $tries -lt 200; sleep 0.1; done
+    duetime schedule t "in dev" --in 0s --server 127.0.0.1:7788
+    '"$health"'
+    kill $daemon && wait $daemon
     trap - EXIT
-    echo "the image runs: healthy, reached by its port, stopped by SIGTERM"'
+    echo "the image runs: healthy, reached by its port, stopped by SIGTERM; and as a server to try things on"'
   "${store[@]}" rm "$container" >/dev/null
 }
 

@@ -8,7 +8,8 @@
 #   deploy/install-deps.sh unit       and the tests that need no more than a compiler
 #   deploy/install-deps.sh test       and everything that tests/run.sh does
 #   deploy/install-deps.sh peers      for tests/bench/peers.sh
-#   deploy/install-deps.sh packages   for deploy/packages.sh and the image
+#   deploy/install-deps.sh packages   for deploy/packages.sh
+#   deploy/install-deps.sh page       to build the page of the console, client/console
 #   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
 #   deploy/install-deps.sh rocksdb    for deploy/rocksdb.sh
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
@@ -64,12 +65,14 @@ if ! command -v mvn >/dev/null; then
   peers+=(maven default-jdk-headless)
 fi
 python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
-# For buf, which checks the protos, and for the Node.js library. Node.js from another source than Debian brings an npm of
-# its own, and conflicts with Debian's.
-command -v npm >/dev/null || test+=(npm)
+# For the console's page; also for buf, which checks the protos, and for the Node.js library. Node.js from another source than
+# Debian brings an npm of its own, and conflicts with Debian's.
+page=()
+command -v npm >/dev/null || page=(npm)
+test+=("${page[@]}")
 # The browser of the console's tests.
 command -v chromium >/dev/null || test+=(chromium)
-packages=("${build[@]}" dpkg-dev file)
+packages=("${build[@]}" dpkg-dev file "${page[@]}")
 image=(buildah debootstrap iproute2)
 rocksdb=(g++ cmake ninja-build dpkg-dev librocksdb-dev)   # librocksdb-dev brings the headers of the compressors
 
@@ -91,6 +94,7 @@ main() {
     test) wanted=("${test[@]}") ;;
     peers) wanted=("${peers[@]}") ;;
     packages) wanted=("${packages[@]}") ;;
+    page) wanted=("${page[@]}") ;;
     image) wanted=("${image[@]}") ;;
     rocksdb) wanted=("${rocksdb[@]}") ;;
     *)

@@ -12,7 +12,7 @@
 #                       as its unit does, schedules and receives, upgrades, removes and purges. A program that is built there
 #                       with the library schedules the message
 #
-# For the page of `duetime console`, build it first: npm ci && npm run build in client/console.
+# It also builds the page of the console, with packages from the npm registry, as client/console/package-lock.json has them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly packages=build/release/packages
@@ -65,6 +65,8 @@ try() {
   install_into
   build_client
   in_root sh -c 'ldd /usr/bin/duetimed | grep librocksdb' | grep "${rocksdb:+/lib/duetimed/}"
+  # The page is there, and the tool finds the daemon.
+  in_root sh -ec 'timeout 5 duetime dev --listen 127.0.0.1:0 --console 127.0.0.1:0 --json | head -n 1 | grep "\"console\":\"http"'
   use '/tmp/program/build/installed_client; duetime man >/dev/null; test -s /usr/share/man/man1/duetime.1'
   pack 2
   install_into
@@ -87,6 +89,7 @@ else
   rocksdb=$(compgen -G "$PWD/build/rocksdb/librocksdb.so.*")
 fi
 cmake --preset release -DDUETIME_ROCKSDB="$rocksdb" >/dev/null
+(cd client/console && npm ci --ignore-scripts --no-audit --no-fund && npm run build)
 cmake --build --preset release --target duetimed duetime duetime_written duetime_client_installed
 pack 1
 ls -l "$packages"

@@ -16,6 +16,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/connection/connection.h"
 #include "client/cli/console/console.h"
+#include "client/cli/dev/dev.h"
 #include "client/cli/help/guide.h"
 #include "client/cli/help/suggest.h"
 #include "client/cli/options.h"
@@ -112,7 +113,7 @@ const Commands& AllCommands() {
           StreamCommands(), ServerCommands(),
           Commands{DoctorCommand(), TopCommand(), BenchCommand()}, Commands{BackupCommand()},
           RestoreCommands(), CellCommands(), ClockCommands(), AccessCommands(), ContextCommands(),
-          Commands{ConsoleCommand()}, CompletionCommands(), Commands{ManCommand()}}) {
+          Commands{ConsoleCommand(), DevCommand()}, CompletionCommands(), Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

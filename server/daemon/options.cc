@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -208,6 +210,15 @@ void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
   spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
                store.epoch(), node.shard_count(), absl::StrJoin(grpc.addresses(), ","),
                exporter == nullptr ? "off" : exporter->address());
+  if (absl::c_all_of(grpc.addresses(), [](const std::string& address) {
+        return absl::StartsWith(address, "unix:");
+      })) {
+    spdlog::info(
+        "no port is open: only programs of this machine or container reach the socket. For others, "
+        "--listen=0.0.0.0:7788 with certificates (--tls-cert, --tls-key, --tls-client-ca); or, on "
+        "a port that is published on the loopback only, with --insecure-nonloopback: whoever "
+        "reaches it may do everything");
+  }
   runtime::NotifySupervisor("READY=1");
 }
 

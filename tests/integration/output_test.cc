@@ -138,6 +138,7 @@ std::string LineOf(const cli::Command& command) {
   static const std::map<std::string, std::string> more = {
       {"console", " --listen 127.0.0.1:0 --assets ."},
       {"context add", " --replace"},
+      {"dev", " --listen 127.0.0.1:0 --console 127.0.0.1:0"},
       {"top", " --interval 100ms"}};
   const std::string& example = command.examples.at(0);
   const auto found = more.find(command.words);

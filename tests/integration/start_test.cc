@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
+
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/paths.h"
 
@@ -50,6 +52,15 @@ class StartTest : public DaemonTest {
 
   TempDirectory directory_;
 };
+
+TEST_F(StartTest, WithoutAPortItSaysHowOthersReachIt) {
+  const std::string says = "no port is open";
+  StartDaemon();
+  EXPECT_TRUE(LogSays(says));
+  StartDaemon({}, /*tcp=*/true);
+  EXPECT_TRUE(LogSays("ready: "));
+  EXPECT_FALSE(absl::StrContains(server_->log(), says));
+}
 
 TEST_F(StartTest, EveryRefusalHasItsExitCode) {
   const std::string missing = directory_.Join("missing");

@@ -118,12 +118,20 @@ class ConfigTest(unittest.TestCase):
         files = {name for line in copied for name in line.split()} - {"."}
         self.assertGreater(len(files), 1)
         # The fast tests are part of the build, and documents_test reads the commands in these.
-        self.assertLessEqual(files | {"README.md", "deploy/METRICS.md", "deploy/RUNBOOK.md"}, sent)
+        read_there = files | {"README.md", "deploy/METRICS.md", "deploy/RUNBOOK.md", "deploy/image-entry.sh"}
+        self.assertEqual([name for name in read_there if not {name, name.split("/")[0]} & sent], [])
+
+    def test_the_image_has_the_page_and_the_entry(self):
+        page = re.search(r"^COPY --from=page (/src/\S+/dist) (\S+)/console$", read("Dockerfile"), re.MULTILINE)
+        entry = re.search(r'^ENTRYPOINT \["(\S+)"\]$', read("Dockerfile"), re.MULTILINE)[1]
+        copied = " ".join(re.findall(r"^cp --parents (.*)$", read("deploy/image-root.sh"), re.MULTILINE)).split()
+        self.assertLessEqual({page[2], entry}, set(copied))
+        self.assertIn(f"cp deploy/image-entry.sh {entry}", read("Dockerfile"))
 
     def test_flags_in_the_deploy_files_exist(self):
         flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
         compose = [re.findall(r"^\s+- --([\w-]+)", read(name), re.MULTILINE) for name in COMPOSE_FILES]
-        docker = re.findall(r"--([\w-]+)", re.search(r"^ENTRYPOINT (.*)", read("Dockerfile"), re.MULTILINE)[1])
+        docker = re.findall(r"--([\w-]+)", re.search(r"^exec duetimed (.*)", read("deploy/image-entry.sh"), re.MULTILINE)[1])
         unit = re.findall(r"--([\w-]+)", re.search(r"^ExecStart=(.*)", read("deploy/duetimed.service"), re.MULTILINE)[1])
         for used in (*compose, docker, unit):
             self.assertTrue(used)

@@ -2,7 +2,6 @@
 #include "client/cli/console/metrics.h"
 
 #include <cmath>
-#include <functional>
 #include <httplib.h>
 #include <limits>
 
@@ -19,7 +18,22 @@ namespace {
 constexpr int kTimeoutSeconds = 3;
 constexpr size_t kBytesMax = 8 << 20;
 
-// Calls `use(labels, value)` for each line `name{labels} value`.
+}  // namespace
+
+absl::StatusOr<std::string> FetchMetrics(const ConsoleAddress& address) {
+  httplib::Client client(address.host, address.port);
+  client.set_connection_timeout(kTimeoutSeconds);
+  client.set_read_timeout(kTimeoutSeconds);
+  std::string text;
+  const httplib::Result result = client.Get("/metrics", [&text](const char* data, size_t size) {
+    text.append(data, size);
+    return text.size() <= kBytesMax;
+  });
+  if (result && result->status == 200) return text;
+  return MakeError(absl::StatusCode::kUnavailable, "METRICS_UNAVAILABLE",
+                   absl::StrCat("no metrics at ", address.Text()));
+}
+
 void ForEach(absl::string_view metrics, absl::string_view name,
              const std::function<void(absl::string_view labels, double value)>& use) {
   for (absl::string_view line : absl::StrSplit(metrics, '\n')) {
@@ -37,20 +51,14 @@ void ForEach(absl::string_view metrics, absl::string_view name,
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> FetchMetrics(const ConsoleAddress& address) {
-  httplib::Client client(address.host, address.port);
-  client.set_connection_timeout(kTimeoutSeconds);
-  client.set_read_timeout(kTimeoutSeconds);
-  std::string text;
-  const httplib::Result result = client.Get("/metrics", [&text](const char* data, size_t size) {
-    text.append(data, size);
-    return text.size() <= kBytesMax;
-  });
-  if (result && result->status == 200) return text;
-  return MakeError(absl::StatusCode::kUnavailable, "METRICS_UNAVAILABLE",
-                   absl::StrCat("no metrics at ", address.Text()));
+absl::string_view LabelOf(absl::string_view labels, absl::string_view name) {
+  for (absl::string_view label : absl::StrSplit(labels, ',')) {
+    if (absl::ConsumePrefix(&label, name) && absl::ConsumePrefix(&label, "=\"") &&
+        absl::ConsumeSuffix(&label, "\"")) {
+      return label;
+    }
+  }
+  return "";
 }
 
 double SumOf(absl::string_view metrics, absl::string_view name) {

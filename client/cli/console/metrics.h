@@ -3,6 +3,7 @@
 // The server's metrics, as the console reads them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -15,6 +16,14 @@ namespace duetime::cli {
 
 // Reads the page of metrics. UNAVAILABLE with METRICS_UNAVAILABLE if that fails.
 absl::StatusOr<std::string> FetchMetrics(const ConsoleAddress& address);
+
+// Calls `use(labels, value)` for each line `name{labels} value`.
+void ForEach(absl::string_view metrics, absl::string_view name,
+             const std::function<void(absl::string_view labels, double value)>& use);
+
+// The value of the label `name` of `labels`, `a="b",c="d"`; "" if there is none. The names of
+// topics and subscriptions have nothing that is written in another way there.
+absl::string_view LabelOf(absl::string_view labels, absl::string_view name);
 
 // The sum of a metric over all its labels; 0 if there is none.
 double SumOf(absl::string_view metrics, absl::string_view name);

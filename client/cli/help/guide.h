@@ -17,11 +17,12 @@ inline constexpr CommandGroup kCommandGroups[] = {
     {"Begin with these", "schedule cancel explain list subscribe"},
     {"Messages", "reschedule get pull settle forecast import export bulk dlq recur"},
     {"Topics and their readers", "topic subscription streams end-stream"},
-    {"The server", "info damage doctor top bench console backup restore cell clock"},
+    {"The server", "dev info damage doctor top bench console backup restore cell clock"},
     {"Access, and this tool", "access token context completion man"},
 };
 
-inline constexpr char kFirstSteps[] = R"(The first steps, with a server on this machine:
+inline constexpr char kFirstSteps[] =
+    R"(The first steps, with a server on this machine, such as that of duetime dev:
   duetime schedule greetings "hello in five seconds" --in 5s
   duetime subscribe greetings
 Look ahead, look at one message, and look at dead letters:

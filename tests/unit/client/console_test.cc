@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `duetime console` that need no browser. client/console/test has the others.
+// The parts of `duetime console` that need no browser, and of `duetime dev` that need no server.
+// client/console/test and tests/integration/dev_test.py have the others.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "client/cli/console/history.h"
 #include "client/cli/console/login.h"
 #include "client/cli/console/metrics.h"
+#include "client/cli/dev/event_counter.h"
 #include "client/cpp/convert.h"
 
 namespace duetime::cli {
@@ -193,6 +195,48 @@ TEST_F(HistoryTest, IsBoundedAndForgetsDeletedTopics) {
   EXPECT_TRUE(Topic("t")["times"].empty());
   EXPECT_EQ(Topic("other")["times"].size(), 1u);
   EXPECT_TRUE(Topic("<script>")["times"].empty());
+}
+
+TEST(ConsoleMetricsTest, FindsLabels) {
+  for (const auto& [labels, name, value] :
+       {std::tuple{R"(topic="a:b/c",subscription="w")", "topic", "a:b/c"},
+        {R"(topic="a",subscription="w")", "subscription", "w"},
+        {R"(topic="a",subscription="")", "subscription", ""},
+        {R"(a_topic="a")", "topic", ""},
+        {"", "topic", ""}}) {
+    EXPECT_EQ(LabelOf(labels, name), value) << labels;
+  }
+}
+
+// ---- duetime dev
+
+TEST(EventCounterTest, TellsWhatHasChanged) {
+  EventCounter counter;
+  const std::string first = R"(duetime_topic_accepted_total{topic="a"} 2
+duetime_topic_accepted_total{topic="b"} 0
+duetime_subscription_acked_total{topic="a",subscription="w"} 1
+duetime_subscription_backlog{topic="a",subscription="w"} 1
+duetime_subscription_delivered_total{topic="a",subscription="w"} 1
+)";
+  using Events = std::vector<DevEvent>;
+  EXPECT_EQ(counter.Take(first), (Events{{"scheduled", "a", "", 2},
+                                         {"due", "a", "w", 1},
+                                         {"delivered", "a", "w", 1},
+                                         {"acked", "a", "w", 1}}));
+  EXPECT_EQ(counter.Take(first), Events{});
+  // A server that does not answer.
+  EXPECT_EQ(counter.Take(""), Events{});
+  EXPECT_EQ(
+      counter.Take(R"(duetime_topic_accepted_total{topic="a"} 2
+duetime_topic_cancelled_total{topic="a"} 1
+duetime_subscription_failed_total{topic="a",subscription="w"} 1
+duetime_subscription_dead_lettered_total{topic="a",subscription="w"} 1
+duetime_subscription_backlog{topic="a",subscription="w"} 0
+)"),
+      (Events{{"cancelled", "a", "", 1}, {"failed", "a", "w", 1}, {"dead-lettered", "a", "w", 1}}));
+  // Of a gauge, only rises are events.
+  EXPECT_EQ(counter.Take(R"(duetime_subscription_backlog{topic="a",subscription="w"} 3)"),
+            (Events{{"due", "a", "w", 3}}));
 }
 
 }  // namespace
