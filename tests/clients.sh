@@ -4,7 +4,7 @@
 # Builds, checks and tests what is written in another language than C++, with the tools of that language. Needs the network for
 # what the lock files name.
 #
-#   tests/clients.sh go|java|node|python|console|peers
+#   tests/clients.sh go|java|node|python|console|peers|site
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -55,6 +55,13 @@ case ${1:?what} in
     twice npm ci
     npm run build
     node build.js --tests
+    ;;
+  # The site, whose commands tests/integration/tour_test.py types.
+  site)
+    python3 -m venv --clear build/site/venv
+    twice build/site/venv/bin/pip install --quiet --require-hashes -r deploy/site/requirements.txt
+    # Without --quiet, which would hide the warnings from --strict.
+    NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --strict -f deploy/site/mkdocs.yml
     ;;
   *)
     echo "clients.sh: $1 is nothing of these" >&2

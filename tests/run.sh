@@ -113,10 +113,12 @@ readonly affected=(
   'client/go/' '(client|conformance)_go'
   'client/java/' '(client|conformance)_java'
   'client/node/' '(client|conformance)_node'
-  'client/python/' '(client_python|conformance_(python|asyncio))'
+  '(client/python/|README\.md)' '(client_python|conformance_(python|asyncio))'
   'client/console/' console_in_a_browser
   '(client/(examples|migrate)|tests/examples)/' examples
+  'client/(go|java|node|python)/README' quickstarts
   'tests/bench/peers/' client_peers
+  '(deploy/(site/|cell/README|RUNBOOK|METRICS)|proto/|client/.*README|tests/bench/RESULTS|[A-Z]+\.md)' client_site
   '(deploy/(kubernetes|helm)|tests/tidy/kubernetes)/' kubernetes_objects
   'tests/cells/' cell_of_a_server
 )

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the programs of client/examples and client/migrate against a real daemon.
+"""Runs the programs of client/examples and client/migrate, and the first ones of the libraries, against a real daemon.
 
   run.py                                  everything, with the newest programs below build/
   run.py --duetimed PATH --duetime PATH   with this daemon and this command line tool
@@ -121,8 +121,9 @@ def main() -> int:
     enter_virtual_environment()
     import cases_examples
     import cases_migrate
+    import cases_quickstarts
 
-    cases = [case for case in cases_examples.CASES + cases_migrate.CASES
+    cases = [case for case in cases_examples.CASES + cases_migrate.CASES + cases_quickstarts.CASES
              if any(fnmatch.fnmatch(case.name, pattern) for pattern in options.case or ["*"])]
     if options.list:
         print("\n".join(case.name for case in cases))

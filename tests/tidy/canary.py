@@ -2,6 +2,7 @@
 """Shows that tidy.py can fail: for each rule a tree that breaks it and one beside it, nearly the same, that does not."""
 
 import tidy
+from documents import PICTURES
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 HEADER = SPDX + "//\n// What is in this header, in one sentence.\n#pragma once\n"
@@ -100,8 +101,20 @@ CASES = [
     ("room table", {"README.md": "| `proto` | x |", "client/x.md": ""},
      {"README.md": "| `client` | x |\n| `tests` | x |", "client/x.md": "", "tests/README.md": ""}),
     ("room table", {"README.md": "| `client` | x |"}, {"README.md": "| `tests` | x |", "tests/README.md": ""}),
-    ("room table", {"README.md": "| `server/x` | x |", "server/x/y.md": ""},
-     {"README.md": "| `server/rpc` | x |\n| `tests` | x |", "server/rpc/y.md": "", "tests/README.md": ""}),
+    ("room table", {"README.md": "| `server` | x |", "server/README.md": "| `server/rpc` | x |", "server/x/y.md": ""},
+     {"README.md": "| `server` | x |", "server/README.md": "| `server/rpc` | x |\n\n| `Get` | x |", "server/rpc/y.md": ""}),
+    ("room table", {"server/x/y.md": ""},
+     {"README.md": "| `server` | x |", "server/README.md": "| `server/rpc` | x |", "server/rpc/y.md": ""}),
+    ("links", {"deploy/x.md": "\n[y](y.md)"},
+     {"deploy/x.md": "[y](../proto/y.md#a-b) [z](https://z) `[a](b)`\n```\n[a](b)\n```\n", "proto/y.md": "# A: b"}),
+    ("links", {"deploy/x.md": '<img src="y.png">'}, {"deploy/x.md": '<img src="y.png">', "deploy/y.png": ""}),
+    ("links", {"deploy/x.md": "<!-- include x.md -->"}, {"deploy/x.md": "<!-- include deploy/x.md -->"}),
+    ("links", {"deploy/x.md": "[y](y.md#c)", "deploy/y.md": "# A"}, {"deploy/x.md": "[y](#a)\n# A"}),
+    ("pictures", {"x.md": "x.png", PICTURES + "x.png": "\0" "200001"},
+     {"x.md": "x.png", PICTURES + "x.png": "\0" "200000"}),
+    ("pictures", {"x.md": "x.png", PICTURES + "y.svg": ""}, {"x.md": "y.svg", PICTURES + "y.svg": ""}),
+    ("binary", {"deploy/x.png": "\0"}, {PICTURES + "x.png": "\0"}),
+    ("length", {"README.md": "\n" * 151}, {"README.md": "\n" * 150}),
     ("workplace", {"README.md": "see /wo" "rk/main"}, {"README.md": "see how it /works"}),
 ]
 

@@ -16,6 +16,7 @@ import sys
 from typing import Callable, Iterator, NamedTuple
 
 sys.dont_write_bytecode = True  # The source tree stays as it is.
+import documents  # noqa: E402 pylint: disable=wrong-import-position
 
 # --- The tables -------------------------------------------------------------------------------------------------------
 
@@ -244,7 +245,7 @@ class Tree:
                     with open(path, encoding="utf-8") as file:
                         files[os.path.relpath(path, root)] = file.read()
                 except UnicodeDecodeError:
-                    files[os.path.relpath(path, root)] = "\0"  # See binary().
+                    files[os.path.relpath(path, root)] = f"\0{os.path.getsize(path)}"  # See binary().
         return Tree(files, set(os.listdir(root)))
 
     def lines(self, *suffixes: str, under: tuple[str, ...] = ("",)) -> Iterator[tuple[str, int, str]]:
@@ -290,8 +291,10 @@ def rule(function):
 @rule
 def binary(tree: Tree) -> Iterator[Finding]:
     for path, text in tree.files.items():
-        if "\0" in text and not path.startswith("tests/fuzz/corpus/"):
-            yield Finding(path, 1, "binary", "no text: only the inputs of fuzz targets are binary, in tests/fuzz/corpus")
+        picture = path.startswith(documents.PICTURES) and path.endswith(".png")
+        if "\0" in text and not picture and not path.startswith("tests/fuzz/corpus/"):
+            yield Finding(path, 1, "binary",
+                          f"no text: only inputs in tests/fuzz/corpus and pictures in {documents.PICTURES} are")
 
 
 @rule
@@ -521,35 +524,16 @@ def top_level(tree: Tree) -> Iterator[Finding]:
             yield Finding(folder, 1, "room", "name the folder for what it holds")
 
 
-def rooms_on_disk(tree: Tree) -> set[str]:
-    """The folders that README.md describes: the top level and the rooms within."""
-    rooms = {folder for folder in tree.folders() if folder.count("/") == 0 and not folder.startswith(".")}
-    rooms |= {folder for folder in tree.folders() if re.fullmatch(r"(server|storage|client)/\w+", folder)}
-    return rooms - {"server"}
+@rule
+def document_rules(tree: Tree) -> Iterator[Finding]:
+    yield from (Finding(*one) for one in documents.findings(tree.files, tree.folders()))
 
 
 @rule
-def room_table(tree: Tree) -> Iterator[Finding]:
-    yield from compare_table(tree, "README.md", rooms_on_disk(tree))
-    kinds = {folder for folder in tree.folders() if re.fullmatch(r"tests/\w+", folder)}
-    yield from compare_table(tree, "tests/README.md", kinds)
-    for room in rooms_on_disk(tree):
-        if room.startswith(("server/", "storage/")) and room not in LAYERS:
+def rooms_have_arrows(tree: Tree) -> Iterator[Finding]:
+    for room in tree.folders():
+        if re.fullmatch(r"(server|storage)/\w+", room) and room not in LAYERS:
             yield Finding(room, 1, "room table", "not in LAYERS of tests/tidy/tidy.py: give it its arrows")
-
-
-def compare_table(tree: Tree, document: str, folders: set[str]) -> Iterator[Finding]:
-    if document not in tree.files:
-        yield Finding(document, 1, "room table", "missing")
-        return
-    rows = {}
-    for number, line in enumerate(tree.files[document].splitlines(), 1):
-        if match := re.match(r"\|\s*\[?`([\w/]+?)/?`", line):
-            rows[match[1]] = number
-    for folder in sorted(folders - set(rows)):
-        yield Finding(document, 1, "room table", f"has no row for {folder}")
-    for folder in sorted(set(rows) - folders):
-        yield Finding(document, rows[folder], "room table", f"{folder} is not on disk")
 
 
 @rule

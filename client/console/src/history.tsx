@@ -88,7 +88,7 @@ export function ServerLateness(): JSX.Element | null {
   const series: Series = history ?? { times: [], values: {} };
   return (
     <section class="panel">
-      <div class="title"><h2>Lateness, over time</h2><span class="quiet">of first deliveries, each half minute</span><span class="grow" /><Spans span={span} setSpan={setSpan} /></div>
+      <div class="title"><h2>Lateness, over time</h2><span class="quiet">first deliveries</span><span class="grow" /><Spans span={span} setSpan={setSpan} /></div>
       {problem}
       {onTimeFrom(series, "late_most_ms")
         ? <HistoryChart label="Lateness of first deliveries" series={series} span={span} last={Date.parse(info?.server_time ?? "")} text={lateText} names={[

@@ -27,6 +27,7 @@ export function Streams({ topic, subscription }: { topic: string; subscription?:
     setEnding(undefined);
     if (changed) list.reload();
   };
+  const named: [string, string][] = subscription === undefined ? [] : [["--subscription", subscription]];
   const columns: Column<SubscriberStream>[] = [
     { title: "Client", wide: true, by: (one) => one.client_id, cell: (one) => (one.client_id === "" ? <span class="quiet">no name</span> : <Shown text={one.client_id} max={80} />) },
     { title: "Address", by: (one) => one.peer, cell: (one) => <Shown text={one.peer} /> },
@@ -45,7 +46,7 @@ export function Streams({ topic, subscription }: { topic: string; subscription?:
       <div class="title"><h2>Connected subscribers</h2><span class="quiet">open streams; a Pull that waits is not among them</span></div>
       <Problem error={isMissing(list.error) ? undefined : list.error} retry={list.reload} />
       {streams === undefined ? !list.error && <Waiting /> : streams.length === 0
-        ? <Empty title="Nobody is connected"><CommandBox command={commandLine(about.options, "subscribe", [topic || "orders"])} /></Empty>
+        ? <Empty title="Nobody is connected"><CommandBox command={commandLine(about.options, "subscribe", [topic || "orders"], named)} /></Empty>
         : <Table caption="Connected subscribers" columns={columns} rows={streams} keyOf={(one) => one.id} />}
       <Pager pages={pages} shown={streams?.length ?? 0} />
       {ending && (

@@ -31,9 +31,10 @@ export function utcText(ms: number): string {
   return `${new Date(ms).toISOString().replace("T", " ").replace("Z", "")} UTC`;
 }
 
-// "350 ms", "12 s", "3 min 5 s", "2 h 10 min", "5 d 3 h": two units at most.
+// "0.5 ms", "350 ms", "12 s", "3 min 5 s", "2 h 10 min", "5 d 3 h": two units at most.
 export function spanText(ms: number): string {
   const size = Math.abs(ms);
+  if (size > 0 && size < 1) return `${size.toPrecision(1)} ms`;
   if (size < secondMs) return `${Math.round(size)} ms`;
   if (size < 10 * secondMs) return `${(size / secondMs).toFixed(1)} s`;
   const units: [number, string][] = [[365 * dayMs, "y"], [dayMs, "d"], [hourMs, "h"], [minuteMs, "min"], [secondMs, "s"]];

@@ -50,7 +50,7 @@ export function unitTests(): Test[] {
     table("durations for the command line", spanOption, [[5_400_000, "1h30m"], [-900_000, "-15m"], [0, "0s"], [1_500, "1s500ms"]]),
     table("durations in JSON", spanJson, [[1_500, "1.500s"], [-900_000, "-900.000s"], [0, "0.000s"]]),
     table("durations from JSON", durationMs, [["1.5s", 1_500], ["-0.250s", -250]]),
-    table("durations as text", spanText, [[350, "350 ms"], [1_500, "1.5 s"], [185_000, "3 min 5 s"], [90_061_000, "1 d 1 h"], [86_400_000 * 400, "1 y 35 d"]]),
+    table("durations as text", spanText, [[0, "0 ms"], [0.5, "0.5 ms"], [350, "350 ms"], [1_500, "1.5 s"], [185_000, "3 min 5 s"], [90_061_000, "1 d 1 h"], [86_400_000 * 400, "1 y 35 d"]]),
     table("hidden characters are shown", visibleText, [["a\nb", "a\\nb"], ["\u202egnp", "\\u202egnp"], ["é ☃", "é ☃"]]),
     table("bytes that are not UTF-8 are no text", (bytes: number[]) => utf8Of(Uint8Array.from(bytes)), [[[104, 105], "hi"], [[255], null], [[], ""]]),
     table("JSON keeps its numbers", prettyJson, [

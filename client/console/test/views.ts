@@ -17,6 +17,10 @@ export function viewTests(browser: Browser, site: Site): Test[] {
       const time = page.locator('time[title="2030-12-24 17:00:00.500 UTC"]').first();
       assert.ok((await time.innerText()).startsWith("2030-12-25 02:00:00.500"), await time.innerText());
     })],
+    ["the command for a subscription without subscribers names it", () => withPage(browser, site, async (page) => {
+      await show(page, href("subscription", { topic: "orders", name: "billing" }));
+      await page.getByText("--subscription billing orders").waitFor();
+    })],
     ["numbers of 64 bits keep all digits, also through the form", () => withPage(browser, site, async (page) => {
       await site.call("Admin/CreateTopic", { topic: { name: "big", settings: { max_pending: bigNumber } } });
       await show(page, href("topic", { name: "big" }));

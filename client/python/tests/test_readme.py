@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the README: each begins a handler, gets SIGTERM, lets the handler end, and ends with 0."""
+"""The programs of the README, and that of the repository's: each begins a handler, gets its signal, lets the
+handler end, and ends."""
 
 from __future__ import annotations
 
@@ -19,16 +20,18 @@ from fake_server import fake_server
 from duetime import pb
 
 README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
-PROGRAMS = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "subscribe(" in block]
+BLOCK = r"```python\n(.*?)```"
+PROGRAMS = [block for block in re.findall(BLOCK, README, re.DOTALL) if "subscribe(" in block]
+TEN_LINES = re.findall(BLOCK, Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8"), re.DOTALL)
 RESPONSES: dict[str, Any] = {"Schedule": pb.ScheduleResponse, "Reschedule": pb.RescheduleResponse,
                              "List": pb.ListResponse, "ListTopics": pb.ListTopicsResponse}
 
 
 def test_there_is_one_with_asyncio_and_one_without() -> None:
-    assert ["asyncio" in program for program in PROGRAMS] == [False, True]
+    assert ["asyncio" in program for program in PROGRAMS] == [False, True] and len(TEN_LINES) == 1
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["plain", "asyncio"])
+@pytest.mark.parametrize("program", PROGRAMS + TEN_LINES, ids=["plain", "asyncio", "ten lines"])
 def test_a_program_stops_when_its_handler_has_ended(program: str, tmp_path: Path) -> None:
     acked: list[str] = []
     begun = threading.Event()
@@ -58,8 +61,10 @@ def test_a_program_stops_when_its_handler_has_ended(program: str, tmp_path: Path
         with subprocess.Popen([sys.executable, "-u", path], stdout=subprocess.PIPE, text=True, env=os.environ) as process:
             try:
                 assert begun.wait(60)
-                process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGINT if program in TEN_LINES else signal.SIGTERM)
                 output = process.communicate(timeout=60)[0]
             finally:
                 process.kill()
-    assert process.returncode == 0 and "received remind 17" in output and acked == ["l"], output
+    # Python ends by the signal after a Ctrl-C that nothing catches.
+    assert process.returncode == (-signal.SIGINT if program in TEN_LINES else 0)
+    assert "received remind 17" in output and acked == ["l"], output

@@ -47,16 +47,16 @@ export function OverviewPage(): JSX.Element {
         </div>
       )}
       {scheduling && <ScheduleDialog topic="" onClose={() => setScheduling(false)} />}
-      <div class="columns">
-        <ServerRates />
-        <NextHour forecast={forecast.value} due={overdue.value?.overdue.messages} />
-        <ServerLateness />
-        <Latenesses metrics={metrics.value} on={about.metrics} />
-        <div>
-          <Problem error={metrics.error} retry={metrics.reload} />
+      <Problem error={metrics.error} retry={metrics.reload} />
+      {!none && (
+        <div class="columns">
+          <ServerRates />
+          <NextHour forecast={forecast.value} due={overdue.value?.overdue.messages} />
+          <ServerLateness />
+          <Latenesses metrics={metrics.value} on={about.metrics} />
           <Totals info={info} />
         </div>
-      </div>
+      )}
     </>
   );
 }
@@ -86,7 +86,7 @@ function Tiles({ info, forecast, due, metrics }: { info: ServerInfo; forecast?: 
       <Tile label="Pending" value={forecast ? countText(forecast.total.messages) : "-"} note={forecast && bytesText(forecast.total.bytes)} />
       <Tile label="Due now" value={due === undefined ? "-" : countText(due)} tone={due === undefined || due === "0" ? "" : "warn"}
         note={`in flight or waiting; in memory ${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
-      <Tile label="In flight" value={<Count value={counts.in_flight} />} note={`${countText(counts.streams)} streams`} />
+      <Tile label="In flight" value={<Count value={counts.in_flight} />} note={`${countText(counts.streams)} ${counts.streams === "1" ? "stream" : "streams"}`} />
       <Tile label="Accepted per second" value={rate("accepted")} note={`${countText(counts.accepted)} since the start`} />
       <Tile label="Delivered per second" value={rate("delivered")} note={`${countText(counts.delivered)} since the start`} />
       <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} ${counts.subscriptions === "1" ? "subscription" : "subscriptions"}`} />

@@ -55,7 +55,7 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
           <div class="tiles">
             <Tile label="Backlog" value={<Count value={subscription.backlog?.messages} />} note="due and not settled" />
             <Tile label="Ready" value={<Count value={counts?.ready} />} note={counts?.behind ? "in memory; more on disk" : "due and in memory"} />
-            <Tile label="In flight" value={<Count value={counts?.in_flight} />} note={`${countText(counts?.streams)} streams`} />
+            <Tile label="In flight" value={<Count value={counts?.in_flight} />} note={`${countText(counts?.streams)} ${counts?.streams === "1" ? "stream" : "streams"}`} />
             <Tile label="Wait for a retry" value={<Count value={counts?.delayed} />} />
             <Tile label="Wait for their order" value={<Count value={counts?.blocked} />} />
             <Tile label="Delivered" value={<Count value={counts?.delivered} />} note="since the start of the server" />
