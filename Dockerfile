@@ -22,7 +22,7 @@ ARG BASE=debian:13-slim
 # minutes and does not need SSE4.2 and CLMUL of the processor.
 FROM $BASE AS rocksdb
 WORKDIR /src
-COPY deploy/install-deps.sh deploy/rocksdb.sh deploy/
+COPY deploy/install-deps.sh deploy/debian-source.sh deploy/rocksdb.sh deploy/
 ARG ROCKSDB=rebuilt
 RUN mkdir -p /rocksdb && if [ "$ROCKSDB" = rebuilt ]; then deploy/rocksdb.sh /rocksdb && rm -rf /rocksdb/source; fi
 

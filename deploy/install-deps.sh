@@ -12,6 +12,7 @@
 #   deploy/install-deps.sh page       to build the page of the console, client/console
 #   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
 #   deploy/install-deps.sh rocksdb    for deploy/rocksdb.sh
+#   deploy/install-deps.sh release    for deploy/release.sh
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
 #
 # This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it. No name has a version of
@@ -75,6 +76,7 @@ command -v chromium >/dev/null || test+=(chromium)
 packages=("${build[@]}" dpkg-dev file "${page[@]}")
 image=(buildah debootstrap iproute2)
 rocksdb=(g++ cmake ninja-build dpkg-dev librocksdb-dev)   # librocksdb-dev brings the headers of the compressors
+release=("${build[@]}" "${rocksdb[@]}" python3 libjansson-dev libb64-dev)   # what libjwt needs
 
 usage() {
   sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
@@ -97,6 +99,7 @@ main() {
     page) wanted=("${page[@]}") ;;
     image) wanted=("${image[@]}") ;;
     rocksdb) wanted=("${rocksdb[@]}") ;;
+    release) wanted=("${release[@]}") ;;
     *)
       usage >&2
       return 2

@@ -28,6 +28,7 @@
 #   soak         everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS
 #   mutation     every planted fault
 #   debian12, debian13  both commands of the README in a bare root, and data directories that move there and back
+#   onefile      the release of deploy/release.sh: made, tested, and used in bare roots
 #
 # What changed is what differs from the last commit that passed here, or from DUETIME_BASE. If neither is known, the server
 # counts as changed and nothing else. The last line is "N passed, N failed". Logs are in build/logs.
@@ -37,7 +38,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 source deploy/steps.sh
 
 readonly default_lanes=(release asan tsan lint clients slice)
-readonly long_lanes=(clients-all kubernetes cells faults fuzz asan-all lint-all soak mutation debian12 debian13)
+readonly long_lanes=(clients-all kubernetes cells faults fuzz asan-all lint-all soak mutation debian12 debian13 onefile)
 readonly all_lanes=(quick build "${default_lanes[@]}" "${long_lanes[@]}")
 readonly logs=build/logs
 readonly sanitizer_options=(-DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=.)

@@ -6,7 +6,8 @@
 
 namespace duetime::test {
 
-// The programs duetimed and duetime of this build. In the library test_daemon.
+// The programs duetimed and duetime of this build, or those that DUETIME_TEST_DAEMON and
+// DUETIME_TEST_TOOL name in the environment. In the library test_daemon.
 extern const char* const kDaemon;
 extern const char* const kTool;
 // The shared object of machine_preload.cc. In soak_test.

@@ -118,7 +118,8 @@ class ConfigTest(unittest.TestCase):
         files = {name for line in copied for name in line.split()} - {"."}
         self.assertGreater(len(files), 1)
         # The fast tests are part of the build, and documents_test reads the commands in these.
-        read_there = files | {"README.md", "deploy/METRICS.md", "deploy/RUNBOOK.md", "deploy/site/pages/*.md", "deploy/image-entry.sh"}
+        read_there = files | {"README.md", "deploy/METRICS.md", "deploy/RUNBOOK.md", "deploy/site/pages/*.md",
+                              "deploy/image-entry.sh"}
         self.assertEqual([name for name in read_there if not {name, name.split("/")[0]} & sent], [])
 
     def test_the_image_has_the_page_and_the_entry(self):

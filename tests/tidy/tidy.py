@@ -174,7 +174,7 @@ TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "f
                "threads", "core", "alone"}
 
 TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLists.txt", "Dockerfile", "README.md",
-             "ARCHITECTURE.md", "CHANGELOG.md", "CMakePresets.json", "LICENSE"}
+             "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.md", "CMakePresets.json", "LICENSE"}
 FOLDERS_BANNED = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "handler", "handlers"}
 
 FOLDER_SOURCES_MAX = 60

@@ -153,6 +153,8 @@ void ReportExcess(const WatchTerms& terms, int fd, FrameBudget::Excess excess) {
 
 std::unique_ptr<ConnectionAcceptor> WatchConnections(std::unique_ptr<ConnectionAcceptor> acceptor,
                                                      const WatchTerms& terms) {
+  // Or nothing would be watched, without a word.
+  DT_CHECK(dlsym(RTLD_DEFAULT, "recvmsg") == reinterpret_cast<void*>(&recvmsg));
   return std::make_unique<WatchingAcceptor>(std::move(acceptor), terms);
 }
 

@@ -29,10 +29,10 @@ void ReportExcess(const WatchTerms& terms, int fd, FrameBudget::Excess excess);
 // because TLS hides the frames from the socket (see tls_watch.h).
 //
 // gRPC 1.51 offers no hook for the bytes of a connection, and a relay would copy each of them twice
-// more. But gRPC is a shared library that reads sockets with recvmsg, so this program defines
-// recvmsg: it calls the system's and looks at the result if the socket is watched. A test with a
-// hostile client fails if gRPC ever reads in another way. Cost: for each read a lock and a system
-// call, less than a microsecond.
+// more. But gRPC reads sockets with recvmsg, so this program defines recvmsg: it calls the system's
+// and looks at the result if the socket is watched. This function stops the process if shared
+// libraries do not find our recvmsg. A test with a hostile client fails if gRPC ever reads in
+// another way. Cost: for each read a lock and a system call, less than a microsecond.
 std::unique_ptr<ConnectionAcceptor> WatchConnections(std::unique_ptr<ConnectionAcceptor> acceptor,
                                                      const WatchTerms& terms);
 
