@@ -131,6 +131,7 @@ void PairCollector::ReadBacklogs() {
 void PairCollector::ReadNext() {
   // Other reads of the store come between two topics, and a server that stops waits for one.
   const bool more = next_shown_ < shown_.size() && context_->state.load() == ServingState::kServing;
+  if (next_shown_ == shown_.size()) table_->SetComplete(context_->clock->Read().wall_ms);
   if (!more || !context_->reader->Post([this] { ReadTopic(); }).ok()) End();
 }
 

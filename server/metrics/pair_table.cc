@@ -261,6 +261,11 @@ void PairTable::AddTopics(Registry::Families* out) const {
   }
 }
 
+void PairTable::SetComplete(uint64_t wall_ms) {
+  const base::MutexLock lock(&mutex_);
+  complete_ms_ = wall_ms;
+}
+
 void PairTable::AddFamilies(Registry::Families* out) const {
   const base::MutexLock lock(&mutex_);
   AddStates(out);
@@ -271,6 +276,12 @@ void PairTable::AddFamilies(Registry::Families* out) const {
                            "Pairs of topic and subscription with series of their own; the limit is "
                            "metrics_pairs_max.")),
             static_cast<double>(pairs_.size()));
+  constexpr double kMillis = 1e3;
+  AddSample(&out->emplace_back(
+                MakeFamily(kGauge, "duetime_metrics_pairs_timestamp_seconds",
+                           "When the numbers of all pairs were read last. It stands still while a "
+                           "shard refuses, and the numbers then are old. 0: not yet.")),
+            static_cast<double>(complete_ms_) / kMillis);
 }
 
 }  // namespace duetime::metrics

@@ -78,6 +78,9 @@ class PairTable {
   void SetBacklogs(const std::vector<Shown>& shown, const std::vector<PairBacklog>& backlogs);
   void SetPending(const std::vector<std::pair<std::string, uint64_t>>& topics);
 
+  // Notes that all numbers are those of this time.
+  void SetComplete(uint64_t wall_ms);
+
   void AddFamilies(Registry::Families* out) const;
 
  private:
@@ -121,6 +124,7 @@ class PairTable {
   std::map<std::string, TopicSeries> topics_ ABSL_GUARDED_BY(mutex_);
   Series other_pairs_ ABSL_GUARDED_BY(mutex_);
   TopicSeries other_topics_ ABSL_GUARDED_BY(mutex_);
+  uint64_t complete_ms_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace duetime::metrics

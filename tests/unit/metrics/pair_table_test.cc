@@ -111,6 +111,10 @@ TEST(PairTableTest, BacklogsOfShownPairsAndLatenessSinceTheLastUpdate) {
   table.Update({});
   EXPECT_THAT(Values(table, "duetime_subscription_backlog"), ElementsAre());
   EXPECT_THAT(table.shown(), ElementsAre());
+  const std::string complete = "duetime_metrics_pairs_timestamp_seconds";
+  EXPECT_THAT(Values(table, complete), ElementsAre(Pair("", 0)));
+  table.SetComplete(4'500);
+  EXPECT_THAT(Values(table, complete), ElementsAre(Pair("", 4.5)));
 }
 
 }  // namespace
