@@ -65,6 +65,7 @@ Server::Server(ServerOptions options, const runtime::NodeOptions& node_options, 
                metrics::RpcStats* stats, const Guards& guards)
     : context_(std::move(options), node_options, clock, stats, guards) {
   context_.started = clock->Read();
+  context_.started_machine_ms = context_.machine_clock->Read().mono_ms;
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
@@ -169,6 +170,8 @@ void Server::Serve(ServeFacts facts) {
   context_.reader = reader_.get();
   context_.backups = facts.backups;
   context_.clock_driver = facts.clock_driver;
+  // The store may have moved it on.
+  if (facts.clock_driver != nullptr) context_.started = context_.clock->Read();
   context_.store = facts.store;
   if (const auto note = ReadRestoreNote(facts.store); note.has_value()) {
     context_.restored_snapshot_ms = note->snapshot_ms;
@@ -244,13 +247,15 @@ void Server::Partition(uint16_t shard, protocol::Effects effects) {
 }
 
 void Server::Drain() {
+  // A clock that went on would pass over what a drain no longer hands out.
+  if (context_.clock_driver != nullptr) context_.clock_driver->Stop();
   if (context_.Advance(ServingState::kDraining)) shell_->WakeAll();
 }
 
 void Server::Shutdown(std::chrono::milliseconds timeout) {
   // Create failed before it made the shell.
   if (shell_ == nullptr) return;
-  // Its report goes to a call.
+  // The report goes to a call.
   if (context_.clock_driver != nullptr) context_.clock_driver->Stop();
   shell_->Shutdown(timeout);
   // No call posts jobs any more. The workers drop the results of the jobs that still run.

@@ -138,7 +138,8 @@ Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::Call& call, const v1::Server
   response->set_version(context.options.version);
   response->set_state(ServingStateToProto(context.state.load()));
   SetTimestamp(context.started.wall_ms, response->mutable_start_time());
-  SetDuration(now.mono_ms - context.started.mono_ms, response->mutable_uptime());
+  SetDuration(context.machine_clock->Read().mono_ms - context.started_machine_ms,
+              response->mutable_uptime());
   SetTimestamp(now.wall_ms, response->mutable_server_time());
   response->set_clock_state(ClockStateToProto(context.clock->state()));
   response->set_leader_address(context.leader());

@@ -128,6 +128,8 @@ struct ServingContext : rpc::ServerState {
   uint64_t epoch = 0;
   std::function<bool()> disk_low;
   base::Now started;
+  // The same on the machine's steady clock.
+  uint64_t started_machine_ms = 0;
 
   // Set before Listen. Null without a cell; outlives the server.
   const cell::Roster* roster = nullptr;

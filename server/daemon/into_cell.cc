@@ -11,6 +11,7 @@
 #include "server/cell/prepare_log.h"
 #include "server/daemon/cell.h"
 #include "server/daemon/options.h"
+#include "server/daemon/test_clock.h"
 #include "server/runtime/system_clock.h"
 #include "storage/rocksdb/rocksdb_store.h"
 #include "storage/rocksdb/witness.h"
@@ -44,6 +45,11 @@ absl::Status MoveIntoCell(config::Config config) {
   if (!log.ok()) return log.status();
   const auto store = OpenStore(config);
   if (!store.ok()) return store.status();
+  const absl::StatusOr<bool> is_test = IsTestStore(store->get());
+  if (!is_test.ok()) return is_test.status();
+  if (*is_test) {
+    return absl::FailedPreconditionError("the store was made with a test clock: not for a cell");
+  }
   if (!(*store)->in_cell()) {
     if (absl::Status status = (*log)->CheckTopic(); !status.ok()) return OfBrokers(status);
     const absl::StatusOr<uint64_t> number = storage::RandomNumber();

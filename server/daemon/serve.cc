@@ -60,6 +60,10 @@ class Run {
   std::optional<ExitCode> Go(const config::Loaded& loaded, const Invocation& invocation,
                              Guarding* guarding, metrics::RpcStats* rpc_stats) {
     const auto progress = AddTasks(&housekeeping_, guarding, grpc_, &backups_, &node_);
+    if (clock_driver_ != nullptr) {
+      housekeeping_.Add("keep the time of the test clock",
+                        [this] { return clock_driver_->clock().Save(); });
+    }
     housekeeping_.Start();
     auto exporter = StartMetrics(rpc_stats, guarding->guards(), progress);
     if (!exporter.ok()) return CannotListen(exporter.status());
@@ -152,10 +156,6 @@ class Run {
     const bool failed = node_.failed();
     const bool sick = failed && (!in_cell || store_->Stats().fenced || member_->leads());
     if (in_cell) LeaveLead();
-    if (clock_driver_ != nullptr && !failed) {
-      const absl::Status noted = NoteTestTime(store_, clock_->Read().wall_ms);
-      if (!noted.ok()) spdlog::error("{}", noted.ToString());
-    }
     const bool closed = CloseStore();
     spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
     if (signal == 0 && !in_cell) return RestartHelps();

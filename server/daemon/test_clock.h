@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "server/config/config.h"
 #include "server/runtime/test_clock.h"
@@ -20,14 +21,13 @@ std::unique_ptr<runtime::TestClock> MakeTestClock(config::Config* config);
 // Nothing of such a store need survive the machine, and it has one shard unless asked.
 void FitTestStore(storage::RocksDbStoreOptions* options);
 
+// True if the store was made with a test clock.
+absl::StatusOr<bool> IsTestStore(storage::RocksDbStore* store);
+
 // FAILED_PRECONDITION if the store was made with a test clock and `clock` is null, or the other way
-// round. Notes the clock in a new store. In another one, moves the clock to where it was when that
-// was noted last, or, after a crash, at least to where a message was due last. REQUIRES: nothing
-// else uses the store.
+// round. Marks a new store. From then on the clock keeps its time in the data directory, and goes
+// on from there. REQUIRES: nothing else uses the store or the clock.
 absl::Status CheckTestStore(const config::Config& config, storage::RocksDbStore* store,
                             runtime::TestClock* clock);
-
-// Notes the time of the clock. REQUIRES: as CheckTestStore.
-absl::Status NoteTestTime(storage::RocksDbStore* store, uint64_t now_ms);
 
 }  // namespace duetime

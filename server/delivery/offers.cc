@@ -58,7 +58,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   }
   // The timer of a cancelled message stays in the wheel. A bounded subscription would count such a
   // message among those that it keeps, so the store must confirm that the message exists.
-  if (core_.limits.confirms_due ||
+  if (core_.limits.test_clock ||
       std::any_of(takers_.begin(), takers_.end(),
                   [](const Taker& taker) { return taker.subscription->bounded(); })) {
     const auto record = core_.reader.Record(message.key);

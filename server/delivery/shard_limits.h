@@ -20,9 +20,10 @@ struct ShardLimits {
   size_t due_max = 1'000'000;
   // Due messages kept in memory for a subscription without streams.
   size_t due_idle_max = 1'000;
-  // Not a knob. Every message that becomes due is looked up, so that ShardStats::fired does not
-  // count cancelled messages. For a test clock.
-  bool confirms_due = false;
+  // Not a knob. Time moves in leaps, from event to event. So every message that becomes due is
+  // looked up, because ShardStats::fired must not count cancelled messages, and what becomes too
+  // old is an event, not found by a search now and then.
+  bool test_clock = false;
   // Deliveries in one frame.
   size_t frame_messages_max = 500;
   size_t frame_bytes_max = 256 << 10;

@@ -276,12 +276,11 @@ void PairTable::AddFamilies(Registry::Families* out) const {
                            "Pairs of topic and subscription with series of their own; the limit is "
                            "metrics_pairs_max.")),
             static_cast<double>(pairs_.size()));
-  constexpr double kMillis = 1e3;
   AddSample(&out->emplace_back(
                 MakeFamily(kGauge, "duetime_metrics_pairs_timestamp_seconds",
                            "When the numbers of all pairs were read last. It stands still while a "
                            "shard refuses, and the numbers then are old. 0: not yet.")),
-            static_cast<double>(complete_ms_) / kMillis);
+            static_cast<double>(complete_ms_) / 1e3);
 }
 
 }  // namespace duetime::metrics

@@ -105,7 +105,8 @@ absl::StatusOr<BackupSnapshot> Backups::Start(bool for_member) {
   BackupSnapshot snapshot;
   const base::Now now = clock_->Read();
   snapshot.snapshot_ms = now.wall_ms;
-  snapshot.name = absl::StrCat("backup-", now.wall_ms);
+  // A test clock may stand still.
+  snapshot.name = absl::StrCat("backup-", clock_->machine()->Read().wall_ms);
   for_member_ = for_member;
   // Before the state is copied: what follows it in the log of a cell must stay.
   running_.store(true);

@@ -14,7 +14,7 @@ namespace {
 
 // How often the driver looks for what nobody tells it: the end of its time, and a client that has
 // gone.
-constexpr std::chrono::milliseconds kDriverLookEvery{10};
+constexpr std::chrono::milliseconds kDriverLookEvery{1};
 
 absl::Status RunningError() {
   return base::MakeError(absl::StatusCode::kFailedPrecondition, "another call moves the clock",
@@ -30,6 +30,13 @@ ClockEvents Difference(const ClockEvents& after, const ClockEvents& before) {
           .expired = after.expired - before.expired,
           .dead_lettered = after.dead_lettered - before.dead_lettered,
           .dropped = after.dropped - before.dropped};
+}
+
+// What clients do at any time, such as an ack, is no event of the clock.
+bool TimeDidSomething(ClockEvents before, const ClockEvents& after) {
+  before.acked = after.acked;
+  before.nacked = after.nacked;
+  return before != after;
 }
 
 }  // namespace
@@ -99,7 +106,7 @@ absl::StatusOr<AdvanceReport> ClockDriver::Carry(const Job& job) {
   clock_->Hold();
   node_->ListHandOuts(job.options.listed_max);
   const ClockEvents before = Events();
-  const absl::StatusOr<AdvanceStop> stop = Move(job, before);
+  const absl::StatusOr<AdvanceStop> stop = Move(job);
   AdvanceReport report{.wall_ms = clock_->Read().wall_ms,
                        .events = Difference(Events(), before),
                        .hand_outs = node_->TakeHandOuts()};
@@ -110,10 +117,12 @@ absl::StatusOr<AdvanceReport> ClockDriver::Carry(const Job& job) {
   return report;
 }
 
-absl::StatusOr<AdvanceStop> ClockDriver::Move(const Job& job, const ClockEvents& before) {
+absl::StatusOr<AdvanceStop> ClockDriver::Move(const Job& job) {
   const AdvanceOptions& options = job.options;
   base::Clock* const machine = clock_->machine();
   const uint64_t end_ms = machine->Read().mono_ms + options.timeout_ms;
+  // At the first rest, because earlier figures may be old.
+  std::optional<ClockEvents> before;
   for (;;) {
     if (stopping_.load()) return base::DrainingError();
     if (job.gone->load()) return absl::CancelledError("the client has gone");
@@ -122,8 +131,11 @@ absl::StatusOr<AdvanceStop> ClockDriver::Move(const Job& job, const ClockEvents&
     const std::optional<Rest> rest = node_->RestAt(now_ms);
     const bool held = rest.has_value() && rest->lease_end_ms != Rest::kNever;
     bool waits = !rest.has_value() || (held && options.until_idle);
+    // A shard that was in a turn meanwhile may not have seen the present time.
+    if (!rest.has_value()) node_->WakeShards(now_ms);
     if (!waits) {
-      if (options.to_next && Events() != before) return AdvanceStop::kReached;
+      if (!before.has_value()) before = Events();
+      if (options.to_next && TimeDidSomething(*before, Events())) return AdvanceStop::kReached;
       if (now_ms >= options.to_ms) {
         return options.to_next ? AdvanceStop::kNothing : AdvanceStop::kReached;
       }

@@ -23,7 +23,7 @@ namespace duetime::runtime {
 struct AdvanceOptions {
   // Where the clock stops at the latest.
   uint64_t to_ms = 0;
-  // Stop as soon as something has happened (ClockEvents).
+  // Stop as soon as something has happened (ClockEvents, without what subscribers did).
   bool to_next = false;
   // At each time, wait until subscribers have settled all that they have.
   bool until_idle = false;
@@ -108,7 +108,7 @@ class ClockDriver {
   void Run();
   absl::StatusOr<AdvanceReport> Carry(const Job& job);
   // Moves the clock until something of AdvanceStop is true.
-  absl::StatusOr<AdvanceStop> Move(const Job& job, const ClockEvents& before);
+  absl::StatusOr<AdvanceStop> Move(const Job& job);
   ClockEvents Events() const;
 
   TestClock* const clock_;

@@ -161,12 +161,12 @@ void Engine::HandleCommands() {
 
 bool Engine::HoldsBatch(const shard::StepResult& result) {
   // A test clock may stand still.
-  if (!result.batch_may_wait || taken_.stopping || context_.rests != nullptr) {
+  const bool may_wait = result.batch_may_wait && !taken_.stopping && context_.rests == nullptr;
+  const bool waited = hold_until_mono_ms_ <= now_.mono_ms;
+  if (!may_wait || waited) {
     hold_until_mono_ms_ = kNotHeld;
   } else if (hold_until_mono_ms_ == kNotHeld) {
     hold_until_mono_ms_ = now_.mono_ms + kHoldMs;
-  } else if (now_.mono_ms >= hold_until_mono_ms_) {
-    hold_until_mono_ms_ = kNotHeld;
   }
   return hold_until_mono_ms_ != kNotHeld;
 }
@@ -228,10 +228,17 @@ void Engine::Sleep(const shard::StepResult& result) {
 }
 
 void Engine::PublishRest(const shard::StepResult& result) {
+  const auto wall_of = [this](uint64_t left_ms) {
+    return now_.wall_ms + std::min(left_ms, Rest::kNever - now_.wall_ms);
+  };
   const uint64_t left_ms =
       std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
-  const Rest rest{
-      .turn = turns(), .next_ms = now_.wall_ms + left_ms, .lease_end_ms = shard_.first_lease_end()};
+  const uint64_t lease_end_ms = shard_.first_lease_end();
+  const Rest rest{.turn = turns(),
+                  .next_ms = wall_of(left_ms),
+                  .lease_end_ms = lease_end_ms == UINT64_MAX
+                                      ? Rest::kNever
+                                      : wall_of(Until(lease_end_ms, now_.mono_ms))};
   {
     base::MutexLock lock(&stats_mutex_);
     rest_ = rest;

@@ -62,6 +62,7 @@ class Shard::Impl {
        delivery::TopicNames* names, wheel::SlabMemory* slabs)
       : fire_per_step_(limits.fire_per_step),
         search_period_ms_(std::min(limits.scheduler.low_watermark_period_ms, kSearchPeriodMaxMs)),
+        test_clock_(limits.test_clock),
         writer_(shard, store, &writes_, limits.scheduler.recent_messages_max),
         scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
                    &writer_),
@@ -137,6 +138,11 @@ class Shard::Impl {
     if (writer_.Recount()) result.more = true;
     scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
+    if (test_clock_ && !stopped_) {
+      // What is too old and could not be dropped waits for something else.
+      const uint64_t too_old_ms = parts_.retention->NextTooOld();
+      if (too_old_ms > now.wall_ms) result.wake_wall_ms = std::min(result.wake_wall_ms, too_old_ms);
+    }
     result.wake_mono_ms =
         std::min({scheduler_.NextWakeMono(), DeliveryWakeMono(), pulls_.NextDeadline(),
                   stopped_ ? std::numeric_limits<uint64_t>::max()
@@ -262,7 +268,7 @@ class Shard::Impl {
   void Background(base::Now now, bool* more) {
     if (parts_.release->Step(now)) *more = true;
     if (parts_.fill->Step()) *more = true;
-    if (now.mono_ms >= next_search_mono_ms_) {
+    if (test_clock_ || now.mono_ms >= next_search_mono_ms_) {
       bool again = parts_.retention->Step(now);
       if (parts_.expiry->Step(now)) again = true;
       next_search_mono_ms_ = now.mono_ms + (again ? 0 : search_period_ms_);
@@ -274,9 +280,9 @@ class Shard::Impl {
   uint64_t DeliveryWakeMono() const {
     const uint64_t timer_ms = core_.timers.NextDue();
     const bool waits = core_.table.size() > 0 || core_.backlog.behind() > 0;
-    const bool searches =
-        core_.scheduler.low_watermark()->pinned() > 0 ||
-        (waits && (!core_.subscriptions.retaining().empty() || parts_.expiry->any_limited()));
+    const bool retains = !test_clock_ && !core_.subscriptions.retaining().empty();
+    const bool searches = core_.scheduler.low_watermark()->pinned() > 0 ||
+                          (waits && (retains || parts_.expiry->any_limited()));
     return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
   }
 
@@ -433,6 +439,7 @@ class Shard::Impl {
 
   const size_t fire_per_step_;
   const uint64_t search_period_ms_;
+  const bool test_clock_;
   protocol::Effects effects_;
   protocol::ShardStats stats_;
   scheduler::PendingWrites writes_;

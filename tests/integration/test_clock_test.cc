@@ -2,8 +2,10 @@
 //
 // A server with a test clock, as a client sees it.
 #include <filesystem>
+#include <future>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -129,6 +131,87 @@ TEST_F(TestClockTest, CallsWaitByTheMachinesClock) {
   ASSERT_TRUE(Pull(0, &pulled).ok());
   ASSERT_EQ(pulled.deliveries_size(), 1);
   EXPECT_EQ(server_->Stop().value_or(ExitStatus{}).code, 0);
+}
+
+// What the review of the first version found.
+TEST_F(TestClockTest, RatesRetentionsAndMessagesThatAreDueNow) {
+  StartFrozen();
+  v1::CreateTopicRequest topic;
+  topic.mutable_topic()->set_name("orders");
+  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_messages_per_second(2);
+  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_burst(1);
+  v1::CreateSubscriptionRequest subscription;
+  subscription.mutable_subscription()->set_topic("kept");
+  subscription.mutable_subscription()->set_name("s");
+  subscription.mutable_subscription()->mutable_settings()->mutable_retention()->set_seconds(100 *
+                                                                                            kDay);
+  grpc::ClientContext contexts[2];
+  v1::CreateTopicResponse created;
+  v1::CreateSubscriptionResponse made;
+  ASSERT_TRUE(admin_->CreateTopic(&contexts[0], topic, &created).ok());
+  ASSERT_TRUE(admin_->CreateSubscription(&contexts[1], subscription, &made).ok());
+  MustSchedule("kept", Millis(kHour * 1'000));
+  for (int day = 0; day < 3; ++day) {
+    MustSchedule("orders", Millis(0));
+    v1::PullResponse pulled;
+    ASSERT_TRUE(Pull(10, &pulled).ok());
+    ASSERT_EQ(pulled.deliveries_size(), 1) << "day " << day;
+    EXPECT_EQ(pulled.deliveries(0).lateness().seconds(), 0);
+    v1::SettleRequest settle;
+    settle.add_settlements()->set_lease_token(pulled.deliveries(0).lease_token());
+    v1::SettleResponse settled;
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    ASSERT_TRUE(messages_->Settle(&context, settle, &settled).ok());
+    Advance(kDay);
+  }
+  v1::AdvanceToNextResponse next;
+  ASSERT_TRUE(Call(&v1::TestClock::StubInterface::AdvanceToNext, {}, &next).ok());
+  EXPECT_EQ(next.advanced().dropped(), 1);
+  EXPECT_EQ(next.advanced().clock().time().seconds(), kStartSeconds + kHour + 100 * kDay);
+}
+
+TEST_F(TestClockTest, NeitherASigtermNorAKillPassesOverAnything) {
+  StartFrozen();
+  v1::CreateRecurrenceRequest request;
+  request.mutable_recurrence()->set_name("ticks");
+  request.mutable_recurrence()->set_topic("ticks");
+  request.mutable_recurrence()->mutable_schedule()->set_cron("* * * * *");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::CreateRecurrenceResponse created;
+  ASSERT_TRUE(messages_->CreateRecurrence(&context, request, &created).ok());
+  for (const bool kills : {false, true}) {
+    v1::AdvanceRequest far;
+    far.mutable_by()->set_seconds(300 * kDay);
+    far.mutable_limits()->mutable_timeout()->set_seconds(60);
+    grpc::ClientContext moving_context;
+    SetDeadline(&moving_context, Millis(60'000));
+    v1::AdvanceResponse moved;
+    const int64_t before = Now();
+    auto moving = std::async(std::launch::async,
+                             [&] { return clock_->Advance(&moving_context, far, &moved); });
+    while (Now() < before + kDay) std::this_thread::yield();
+    const int64_t seen = Now();
+    if (kills) {
+      server_->Kill();
+    } else {
+      server_->Stop();
+    }
+    EXPECT_FALSE(moving.get().ok());
+    ASSERT_TRUE(server_->Start()) << server_->error();
+    Connect();
+    clock_ = v1::TestClock::NewStub(channel_);
+    EXPECT_GE(Now(), seen);
+    EXPECT_LT(Now(), before + 300 * kDay);
+    grpc::ClientContext get_context;
+    SetDeadline(&get_context);
+    v1::GetRecurrenceRequest get;
+    get.set_name("ticks");
+    v1::GetRecurrenceResponse got;
+    ASSERT_TRUE(messages_->GetRecurrence(&get_context, get, &got).ok());
+    EXPECT_EQ(got.recurrence().skipped(), 0);
+  }
 }
 
 TEST_F(TestClockTest, BadRequestsMoveNothing) {

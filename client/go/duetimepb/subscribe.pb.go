@@ -1006,7 +1006,7 @@ type SubscribeStarted struct {
 	MaxOutstandingBytes int64 `protobuf:"varint,2,opt,name=max_outstanding_bytes,json=maxOutstandingBytes,proto3" json:"max_outstanding_bytes,omitempty"`
 	// As in SubscribeStart.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
-	// The server has a test clock, so leases do not end by the subscriber's clock. See test_clock.proto.
+	// The server has a test clock: leases and delays run by it, whatever the subscriber's clock says. See test_clock.proto.
 	TestClock bool `protobuf:"varint,4,opt,name=test_clock,json=testClock,proto3" json:"test_clock,omitempty"`
 }
 

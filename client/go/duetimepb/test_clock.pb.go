@@ -567,7 +567,7 @@ type AdvanceToNextRequest struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// The clock does not pass this time. Not set: 100 years from now.
+	// The clock does not pass this time. Not set: 8 years after the start of the server.
 	Until  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
 	Limits *AdvanceLimits         `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
 }

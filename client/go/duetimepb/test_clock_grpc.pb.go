@@ -41,7 +41,9 @@ const (
 type TestClockClient interface {
 	// Reads the clock.
 	GetClock(ctx context.Context, in *GetClockRequest, opts ...grpc.CallOption) (*GetClockResponse, error)
-	// Stops the clock, or lets it run at a speed. It does not move it.
+	// Stops the clock, or lets it run at a speed. It does not move it. A clock that runs fast is coarse: the server looks at
+	// it a thousand times a second at most, and does in one go what was due since, so occurrences of a recurrence may be
+	// missed. Advance is exact.
 	//
 	//	INVALID_ARGUMENT    INVALID_CLOCK    the speed is not from 1 to 100,000
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed
@@ -54,12 +56,13 @@ type TestClockClient interface {
 	// The clock does not pass the end of a lease whose handler still runs, unless `end_leases` is set. The call then waits
 	// for the handler, at most until its `timeout`.
 	//
-	//	INVALID_ARGUMENT    INVALID_CLOCK    the target is not after the present time, or lies more than 100 years ahead or after
-	//	                                     2239; or another field is out of its range
+	//	INVALID_ARGUMENT    INVALID_CLOCK    the target is not after the present time, or more than 8 years after the time at which
+	//	                                     the server was started; or another field is out of its range
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*AdvanceResponse, error)
 	// Moves the clock to the next time at which something happens to a message: it becomes due, is handed out, expires, is
-	// dropped, or its lease ends. The end of a tombstone is no such event.
+	// dropped, or its lease ends. The end of a tombstone is no such event. If nothing happens (STOP_NOTHING), the clock may
+	// be anywhere before `until`.
 	//
 	//	INVALID_ARGUMENT    INVALID_CLOCK    a field is out of its range
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed
@@ -116,7 +119,9 @@ func (c *testClockClient) AdvanceToNext(ctx context.Context, in *AdvanceToNextRe
 type TestClockServer interface {
 	// Reads the clock.
 	GetClock(context.Context, *GetClockRequest) (*GetClockResponse, error)
-	// Stops the clock, or lets it run at a speed. It does not move it.
+	// Stops the clock, or lets it run at a speed. It does not move it. A clock that runs fast is coarse: the server looks at
+	// it a thousand times a second at most, and does in one go what was due since, so occurrences of a recurrence may be
+	// missed. Advance is exact.
 	//
 	//	INVALID_ARGUMENT    INVALID_CLOCK    the speed is not from 1 to 100,000
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed
@@ -129,12 +134,13 @@ type TestClockServer interface {
 	// The clock does not pass the end of a lease whose handler still runs, unless `end_leases` is set. The call then waits
 	// for the handler, at most until its `timeout`.
 	//
-	//	INVALID_ARGUMENT    INVALID_CLOCK    the target is not after the present time, or lies more than 100 years ahead or after
-	//	                                     2239; or another field is out of its range
+	//	INVALID_ARGUMENT    INVALID_CLOCK    the target is not after the present time, or more than 8 years after the time at which
+	//	                                     the server was started; or another field is out of its range
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed
 	Advance(context.Context, *AdvanceRequest) (*AdvanceResponse, error)
 	// Moves the clock to the next time at which something happens to a message: it becomes due, is handed out, expires, is
-	// dropped, or its lease ends. The end of a tombstone is no such event.
+	// dropped, or its lease ends. The end of a tombstone is no such event. If nothing happens (STOP_NOTHING), the clock may
+	// be anywhere before `until`.
 	//
 	//	INVALID_ARGUMENT    INVALID_CLOCK    a field is out of its range
 	//	FAILED_PRECONDITION ADVANCE_RUNNING  another call moves the clock; nothing has changed

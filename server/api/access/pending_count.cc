@@ -41,7 +41,7 @@ class TopicsCount {
     if (!count->context_->reader->Post([count] { Step(count); }).ok()) count->End(std::nullopt);
   }
   void End(const std::optional<PendingMeter::Amount>& counted) {
-    caller_->meter()->EndCount(context_->clock->Read().mono_ms, counted);
+    caller_->meter()->EndCount(context_->machine_clock->Read().mono_ms, counted);
     if (counted.has_value()) caller_->NotePending(counted->messages, counted->bytes);
   }
 
@@ -67,22 +67,23 @@ class TopicsCount {
 }  // namespace
 
 void CountPendingOf(ServingContext& context, const CallerPtr& caller) {
-  if (!caller->meter()->BeginCount(context.clock->Read().mono_ms)) return;
+  if (!caller->meter()->BeginCount(context.machine_clock->Read().mono_ms)) return;
   const auto count = std::make_shared<TopicsCount>(&context, caller);
   if (!context.reader->Post([count] { TopicsCount::Step(count); }).ok()) count->End(std::nullopt);
 }
 
 void CountPendingOfTopic(ServingContext& context, const std::string& topic,
                          const std::shared_ptr<Meter>& meter) {
-  if (!meter->BeginCount(context.clock->Read().mono_ms)) return;
+  if (!meter->BeginCount(context.machine_clock->Read().mono_ms)) return;
   const catalog::TopicPtr found = context.catalog().FindTopic(topic);
   const auto count = [&context, found, meter] {
     PendingMeter::Amount sum;
     const bool known = found == nullptr || AddPending(context, found->id, &sum);
-    meter->EndCount(context.clock->Read().mono_ms, known ? std::optional(sum) : std::nullopt);
+    meter->EndCount(context.machine_clock->Read().mono_ms,
+                    known ? std::optional(sum) : std::nullopt);
   };
   if (!context.reader->Post(count).ok()) {
-    meter->EndCount(context.clock->Read().mono_ms, std::nullopt);
+    meter->EndCount(context.machine_clock->Read().mono_ms, std::nullopt);
   }
 }
 

@@ -15,12 +15,10 @@
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/runtime/clock_driver.h"
-#include "storage/time_units.h"
 
 namespace duetime::api {
 namespace {
 
-constexpr uint64_t kAheadMsMax = 36'500 * storage::kDayMs;
 constexpr uint64_t kTimeoutMsDefault = 10'000;
 constexpr uint64_t kTimeoutMsMax = 600'000;
 constexpr int32_t kHandOutsDefault = 1'000;
@@ -58,10 +56,11 @@ absl::Status ReadLimits(const v1::AdvanceLimits& limits, runtime::AdvanceOptions
 }
 
 // Checks a target of the clock.
-absl::Status ReadTarget(const std::string& field, uint64_t now_ms, std::optional<uint64_t> to_ms,
+absl::Status ReadTarget(ApiWorker& worker, const std::string& field, std::optional<uint64_t> to_ms,
                         runtime::AdvanceOptions* options) {
-  if (!to_ms.has_value() || *to_ms > std::min(now_ms + kAheadMsMax, runtime::TestClock::kMsMax)) {
-    return InvalidClock(field, "a time at most 100 years ahead, before 2240");
+  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+  if (!to_ms.has_value() || *to_ms > worker.context().clock_driver->clock().limit_ms()) {
+    return InvalidClock(field, "a time at most 8 years after the time at which the server started");
   }
   if (*to_ms <= now_ms) {
     return InvalidClock(field, "later than now: the clock moves forward only");
@@ -158,9 +157,9 @@ Co<absl::Status> Advance(ApiWorker& worker, rpc::Call& call, const v1::AdvanceRe
   if (request.has_by()) {
     std::optional<uint64_t> to_ms = DurationToMs(request.by());
     if (to_ms.has_value()) to_ms = now_ms + *to_ms;
-    status = ReadTarget("by", now_ms, to_ms, &options);
+    status = ReadTarget(worker, "by", to_ms, &options);
   } else if (request.has_to()) {
-    status = ReadTarget("to", now_ms, TimestampToMs(request.to()), &options);
+    status = ReadTarget(worker, "to", TimestampToMs(request.to()), &options);
   } else {
     status = InvalidClock("target", "`by` or `to`");
   }
@@ -174,10 +173,9 @@ Co<absl::Status> AdvanceToNext(ApiWorker& worker, rpc::Call& call,
   runtime::AdvanceOptions options{.to_next = true};
   absl::Status status = ReadLimits(request.limits(), &options);
   if (!status.ok()) co_return status;
-  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
-  options.to_ms = std::min(now_ms + kAheadMsMax, runtime::TestClock::kMsMax);
+  options.to_ms = worker.context().clock_driver->clock().limit_ms();
   if (request.has_until()) {
-    status = ReadTarget("until", now_ms, TimestampToMs(request.until()), &options);
+    status = ReadTarget(worker, "until", TimestampToMs(request.until()), &options);
     if (!status.ok()) co_return status;
   }
   co_return co_await Carry(worker, call, options, response->mutable_advanced());

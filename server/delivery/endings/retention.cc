@@ -90,6 +90,24 @@ bool Retention::Step(base::Now now) {
   return counted || full > 0;
 }
 
+uint64_t Retention::NextTooOld() const {
+  uint64_t next_ms = UINT64_MAX;
+  for (const Subscription* const subscription : core_.subscriptions.retaining()) {
+    const protocol::SubscriptionSettings& settings = subscription->state.settings;
+    if (!protocol::BoundsAge(settings)) continue;
+    uint64_t oldest_ms = UINT64_MAX;
+    if (const EntryIndex first = subscription->ready.head; first != kNoEntry) {
+      oldest_ms = core_.table[first].due_ms;
+    }
+    if (subscription->backlog.any()) {
+      oldest_ms = std::min(oldest_ms, subscription->backlog.first().due_ms);
+    }
+    if (oldest_ms == UINT64_MAX) continue;
+    next_ms = std::min(next_ms, oldest_ms + settings.retention_ms() + 1);
+  }
+  return next_ms;
+}
+
 bool Retention::CountListed(Subscription* subscription) {
   BacklogCount& listed = subscription->listed;
   DT_CHECK(!listed.known());

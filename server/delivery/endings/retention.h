@@ -40,6 +40,10 @@ class Retention {
   // Drops a slice for some of the subscriptions, in turn. True if there is more to do now.
   bool Step(base::Now now);
 
+  // When the first waiting message is too old, on the wall clock, or earlier; UINT64_MAX if none
+  // will be. Cost: O(subscriptions with a retention).
+  uint64_t NextTooOld() const;
+
  private:
   // These return true if there is more to do now.
   //
