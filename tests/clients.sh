@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds, checks and tests what is written in another language than C++, with the tools of that language. Needs the network for
-# what the lock files name.
+# what the lock files name, and the daemon: that of build/release, or DUETIMED.
 #
 #   tests/clients.sh go|java|node|python|console|peers|site
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# For the tests of the test servers, which each library has.
+export DUETIMED=${DUETIMED:-$PWD/build/release/server/duetimed}
 
 # Runs a command that downloads, and once more if it fails, because a registry may fail once.
 twice() {

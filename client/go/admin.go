@@ -23,6 +23,10 @@ func (a adminConn) Invoke(ctx context.Context, method string, request, response 
 	return err
 }
 
+// TestClock has the calls of the service TestClock, of a server with a test clock. Those that move it may take longer than
+// Options.Timeout allows. Package duetimetest starts such servers.
+func (c *Client) TestClock() pb.TestClockClient { return pb.NewTestClockClient(adminConn{c}) }
+
 // NewStream opens a stream, which is not repeated.
 func (a adminConn) NewStream(ctx context.Context, stream *grpc.StreamDesc, method string,
 	options ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -19,7 +19,8 @@ import (
 // repeats is what the protos say of a repeat, by the type of a method's requests.
 var repeats = func() map[protoreflect.FullName]pb.CallRepeat {
 	rules := map[protoreflect.FullName]pb.CallRepeat{}
-	for _, file := range []protoreflect.FileDescriptor{pb.File_duetime_v1_messages_proto, pb.File_duetime_v1_admin_proto} {
+	for _, file := range []protoreflect.FileDescriptor{
+		pb.File_duetime_v1_messages_proto, pb.File_duetime_v1_admin_proto, pb.File_duetime_v1_test_clock_proto} {
 		methods := file.Services().Get(0).Methods()
 		for i := 0; i < methods.Len(); i++ {
 			options := proto.GetExtension(methods.Get(i).Options(), pb.E_Call).(*pb.Call)

@@ -96,7 +96,7 @@ LIBRARIES = [
 BANNED = [
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b|(?<![\w.>])sleep\s*\(",
      "wait for an event with a deadline (base::CondVar, a future, poll)",
-     ["client/cpp/caller.cc", "tests/cells/", "tests/crash/", "tests/bench/"]),
+     ["client/cpp/caller.cc", "client/cpp/testing/", "tests/cells/", "tests/crash/", "tests/bench/"]),
     ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
               r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
      "time is an argument; code that must ask for the time has a base::Clock",
@@ -129,7 +129,8 @@ BANNED = [
      ["server/access/policy_file.cc", "server/config/", "server/runtime/audit_log.cc", "client/cli/",
       "client/cpp/callback.h", "tests/"]),
     ("environment", r"\bgetenv\b", "a knob is declared in server/config",
-     ["server/config/", "server/runtime/service_notify.cc", "server/calendar/zone.cc", "client/cli/", "tests/"]),
+     ["server/config/", "server/runtime/service_notify.cc", "server/calendar/zone.cc", "client/cli/", "client/cpp/testing/",
+      "tests/"]),
     ("volatile", r"\bvolatile\b", "std::atomic, or a lock", ["tests/"]),
     ("sync", r"\bWriteOptions\s*\(\s*\)|\bWriteOptions\s*\{\s*\}", "say `sync` at each write", []),
     ("disabled", r"\bDISABLED_", "a test that does not run is not there: repair it or remove it", []),

@@ -82,7 +82,7 @@ function textOf(namespace) {
 }
 
 function callsText(root) {
-  const methods = ['Messages', 'Admin'].flatMap((name) => root.lookupService(`duetime.v1.${name}`).methodsArray);
+  const methods = ['Messages', 'Admin', 'TestClock'].flatMap((name) => root.lookupService(`duetime.v1.${name}`).methodsArray);
   const lines = methods.map((method) => `  ${method.name}: { request: ${method.requestType}; response: ${method.responseType} };\n`);
   return `/** The RPCs, by their names. */\nexport interface Calls {\n${lines.join('')}}\n`;
 }

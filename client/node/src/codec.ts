@@ -211,7 +211,7 @@ export interface Rpc<Name extends keyof Calls> {
   response: MessageCodec<Calls[Name]['response']>;
 }
 
-const SERVICES = ['duetime.v1.Messages', 'duetime.v1.Admin'];
+const SERVICES = ['duetime.v1.Messages', 'duetime.v1.Admin', 'duetime.v1.TestClock'];
 /** The calls of the service Admin. That of a list has the field of its response that holds the items. */
 export const ADMIN_CALLS = root.lookupService('duetime.v1.Admin').methodsArray.map((method) => {
   const fields = method.resolvedResponseType!.fieldsArray;

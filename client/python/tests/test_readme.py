@@ -21,7 +21,7 @@ from duetime import pb
 
 README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
 BLOCK = r"```python\n(.*?)```"
-PROGRAMS = [block for block in re.findall(BLOCK, README, re.DOTALL) if "subscribe(" in block]
+PROGRAMS = [block for block in re.findall(BLOCK, README, re.DOTALL) if "signal" in block]
 TEN_LINES = re.findall(BLOCK, Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8"), re.DOTALL)
 RESPONSES: dict[str, Any] = {"Schedule": pb.ScheduleResponse, "Reschedule": pb.RescheduleResponse,
                              "List": pb.ListResponse, "ListTopics": pb.ListTopicsResponse}

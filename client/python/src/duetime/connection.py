@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from duetime import cell, errors, fork
 from duetime.gatherer import FIELDS, Gatherer, NotTakenError
 from duetime.retry_budget import RetryBudget
-from duetime.v1 import admin_pb2, call_pb2, messages_pb2
+from duetime.v1 import admin_pb2, call_pb2, messages_pb2, test_clock_pb2
 
 _Response = TypeVar("_Response", bound=Message)
 
@@ -111,7 +111,8 @@ def _repeat_of(method: Any) -> call_pb2.CallRepeat:
 _METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.input_type),
                    message_factory.GetMessageClass(method.output_type), _repeat_of(method))
             for service in (messages_pb2.DESCRIPTOR.services_by_name["Messages"],
-                            admin_pb2.DESCRIPTOR.services_by_name["Admin"])
+                            admin_pb2.DESCRIPTOR.services_by_name["Admin"],
+                            test_clock_pb2.DESCRIPTOR.services_by_name["TestClock"])
             for name, method in service.methods_by_name.items()}
 
 

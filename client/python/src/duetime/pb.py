@@ -14,4 +14,5 @@ from duetime.v1.recurrence_pb2 import *  # noqa: F403
 from duetime.v1.schedule_pb2 import *  # noqa: F403
 from duetime.v1.subscribe_pb2 import *  # noqa: F403
 from duetime.v1.subscription_pb2 import *  # noqa: F403
+from duetime.v1.test_clock_pb2 import *  # noqa: F403
 from duetime.v1.topic_pb2 import *  # noqa: F403

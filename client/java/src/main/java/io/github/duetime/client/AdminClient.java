@@ -38,6 +38,7 @@ import io.github.duetime.v1.ResumeRecurrenceRequest;
 import io.github.duetime.v1.ResumeTopicRequest;
 import io.github.duetime.v1.StartBulkRequest;
 import io.github.duetime.v1.Subscription;
+import io.github.duetime.v1.TestClockGrpc;
 import io.github.duetime.v1.Topic;
 import io.github.duetime.v1.UpdateRecurrenceRequest;
 import io.github.duetime.v1.UpdateSubscriptionRequest;
@@ -64,12 +65,14 @@ public final class AdminClient {
 
   /**
    * Makes any call of the service Admin: {@code call(AdminGrpc.getCheckAccessMethod(), request)}. The methods for topics,
-   * subscriptions, forecasts and operations are short forms of such calls. The protos say whether it is tried again.
+   * subscriptions, forecasts and operations are short forms of such calls. The protos say whether it is tried again. The
+   * same for TestClock, the service of a server with a test clock.
    *
    * @throws DuetimeException.InvalidArgument if the method is of another service
    */
   public <Q extends Message, A> A call(MethodDescriptor<Q, A> method, Q request) {
-    if (!AdminGrpc.SERVICE_NAME.equals(method.getServiceName())) {
+    String service = method.getServiceName();
+    if (!AdminGrpc.SERVICE_NAME.equals(service) && !TestClockGrpc.SERVICE_NAME.equals(service)) {
       throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, method.getFullMethodName() + " is no call of the service Admin");
     }
     return make(method, named(request));

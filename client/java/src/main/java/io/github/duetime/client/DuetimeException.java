@@ -104,8 +104,8 @@ public class DuetimeException extends RuntimeException {
     return of(Status.fromThrowable(error), Status.trailersFromThrowable(error));
   }
 
-  /** Makes an error of this library. */
-  static DuetimeException of(Status.Code code, String message) {
+  /** Makes an error of this library, for example to test what a program does then. */
+  public static DuetimeException of(Status.Code code, String message) {
     return of(code, message, null);
   }
 
