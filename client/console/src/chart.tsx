@@ -6,6 +6,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { shortText } from "./text";
+import { localText } from "./time";
 
 export interface Line {
   label: string;
@@ -20,11 +21,12 @@ function colorOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// A chart of lines, or of bars. `times` are milliseconds; `text` makes the text of a value. With `onZoom`, a range that the pointer drags is passed to it, and with
+// A chart of lines, or of bars. `times` are milliseconds; `text` makes the text of a value, and `steps` are the distances that the
+// labels of the values may have. With `onZoom`, a range that the pointer drags is passed to it, and with
 // `onPick` the index of a point that is clicked.
-export function Chart({ label, times, lines, bars = false, range, height = 180, text = shortText, onZoom, onPick }: {
+export function Chart({ label, times, lines, bars = false, range, height = 180, text = shortText, steps, onZoom, onPick }: {
   label: string; times: number[]; lines: Line[]; bars?: boolean; range?: [number, number]; height?: number; text?: (value: number) => string;
-  onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void;
+  steps?: number[]; onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void;
 }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
@@ -39,7 +41,7 @@ export function Chart({ label, times, lines, bars = false, range, height = 180, 
     if (target === null) return undefined;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(target, { lines, bars, height, text, range: fixed, handlers }), data, target);
+      plot.current = new uPlot(optionsOf(target, { lines, bars, height, text, steps, range: fixed, handlers }), data, target);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: target.clientWidth, height }));
@@ -72,15 +74,28 @@ interface Form {
   bars: boolean;
   height: number;
   text: (value: number) => string;
+  steps: number[] | undefined;
   range: { current: [number, number] | undefined };
   handlers: { current: { onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void } };
 }
 
-function optionsOf(target: HTMLElement, { lines, bars, height, text, range, handlers }: Form): uPlot.Options {
+// The width of an axis of values: that of its longest label, in 11px, and the gap beside it.
+const valuesWidth: uPlot.Axis.Size = (_plot, values) => 18 + 6.5 * Math.max(4, ...(values ?? []).map((one) => one.length));
+
+// The points that no line reaches, because the points beside them have no value.
+const alone: uPlot.Series.Points.Filter = (plot, series) => {
+  const values = plot.data[series] ?? [];
+  return [...values.keys()].filter((i) => values[i] != null && values[i - 1] == null && values[i + 1] == null);
+};
+
+function optionsOf(target: HTMLElement, { lines, bars, height, text, steps, range, handlers }: Form): uPlot.Options {
   let dragged = false;
   const axis = { stroke: colorOf("--quiet"), grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   // There is no half message.
-  const incrs = bars ? Array.from({ length: 36 }, (_unused, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3)) : undefined;
+  const incrs = bars ? Array.from({ length: 36 }, (_unused, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3)) : steps;
+  // Without a pointer over it, a chart of lines tells its last values.
+  const lastOf = (plot: uPlot) => plot.data[0].findLastIndex((_time, i) => plot.data.slice(1).some((values) => values?.[i] != null));
+  const shownOf = (plot: uPlot, series: number, index: number | null) => plot.data[series]?.[index ?? (bars ? -1 : lastOf(plot))] ?? null;
   const fromZero: uPlot.Scale["range"] = (_plot, _min, max) => [0, Math.max(1, (max ?? 0) * 1.1)];
   const xRange: uPlot.Scale["range"] = (_plot, min, max) => {
     const fixed = range.current;
@@ -93,22 +108,28 @@ function optionsOf(target: HTMLElement, { lines, bars, height, text, range, hand
     cursor: { y: false, drag: { x: handlers.current.onZoom !== undefined, y: false, setScale: false } },
     scales: { x: { time: true, range: xRange }, y: { range: fromZero }, apart: { range: fromZero } },
     axes: [
-      { ...axis, values: timeLabels }, { ...axis, size: 60, incrs, values: (_plot, splits) => splits.map(text) },
+      { ...axis, values: timeLabels }, { ...axis, size: valuesWidth, incrs, values: (_plot, splits) => splits.map(text) },
       ...lines.filter((line) => line.apart).map((line): uPlot.Axis => ({
-        ...axis, scale: "apart", side: 1, size: 60, stroke: colorOf(line.color), grid: { show: false }, incrs, values: (_plot, splits) => splits.map(text),
+        ...axis, scale: "apart", side: 1, size: valuesWidth, stroke: colorOf(line.color), grid: { show: false }, incrs, values: (_plot, splits) => splits.map(text),
       })),
     ],
     series: [
-      { value: (_plot, value) => (value === null ? "-" : new Date(value * 1_000).toLocaleTimeString()) },
+      { value: (plot, _value, series, index) => {
+        const shown = shownOf(plot, series, index);
+        return shown === null ? "-" : localText(Math.floor(shown) * 1_000, Date.now());
+      } },
       ...lines.map((line): uPlot.Series => ({
         label: line.label,
         scale: line.apart ? "apart" : "y",
         stroke: colorOf(line.color),
         fill: bars ? colorOf(line.color) : undefined,
         width: bars ? 0 : 1.5,
-        points: { show: false },
+        points: bars ? { show: false } : { show: false, size: 4, fill: colorOf(line.color), filter: alone },
         paths: bars ? uPlot.paths.bars?.({ size: line.apart ? [0.4, 10] : [0.9, 24], align: 1 }) : undefined,
-        value: (_plot, value) => (value === null ? "-" : text(value)),
+        value: (plot, _value, at, index) => {
+          const shown = shownOf(plot, at, index);
+          return shown === null ? "-" : text(shown);
+        },
       })),
     ],
     hooks: {

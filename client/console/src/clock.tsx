@@ -6,8 +6,10 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { call, type CallError } from "./api";
 import { useApp } from "./app";
+import { useLoaded } from "./poll";
+import { localText, msOf, utcText } from "./time";
 import type { Advanced } from "./types";
-import { Act, Problem, When } from "./ui";
+import { Act, Problem } from "./ui";
 
 const stops: Record<string, string> = {
   STOP_NOTHING: "Nothing more happens.",
@@ -23,6 +25,7 @@ const moves: [string, () => Promise<{ advanced: Advanced }>][] = [
 
 export function TestClock({ reload }: { reload: () => void }): JSX.Element {
   const { info } = useApp();
+  const pace = useLoaded("test clock", async () => (await call("TestClock/GetClock", {})).clock, 5_000).value;
   const [said, setSaid] = useState("");
   const [error, setError] = useState<CallError>();
   const move = async (make: (typeof moves)[number][1]) => {
@@ -35,13 +38,15 @@ export function TestClock({ reload }: { reload: () => void }): JSX.Element {
     }
     reload();
   };
+  const ms = msOf(info?.server_time);
   return (
     <div class="notice" role="status">
-      <p>
-        Test clock: <When time={info?.server_time} relative={false} />.{" "}
+      <div class="buttons">
+        {/* With its date: the clock of the page is this one, and leaves out the date of today. */}
+        <span>Test clock: <b><time title={utcText(ms)}>{localText(ms)}</time></b>{pace && (pace.frozen ? ", stands still" : pace.speed > 1 ? `, ${pace.speed} times as fast` : ", runs")}</span>
         {moves.map(([text, make]) => <Act key={text} label={`Move the clock: ${text}`} onClick={() => { void move(make); }}>{text}</Act>)}
-        {" "}{said}
-      </p>
+        {said && <span>{said}</span>}
+      </div>
       <Problem error={error} />
     </div>
   );

@@ -50,7 +50,7 @@ export function FilterFields({ params, set }: { params: Params; set: (change: Pa
   return (
     <>
       <TextField label="Key begins with" value={params.prefix ?? ""} onInput={(prefix) => set({ prefix })} placeholder="order-17" />
-      <TextField label="Labels" value={params.labels ?? ""} onInput={(labels) => set({ labels })} placeholder="customer=42, kind=reminder"
+      <TextField label="Labels" value={params.labels ?? ""} onInput={(labels) => set({ labels })} placeholder="customer=42, kind=call"
         invalid={parseLabels(params.labels ?? "") === null} />
       <TextField label="Due at or after" type="datetime-local" value={inputTime(params.from)} onInput={(from) => set({ from })} />
       <TextField label="Due before" type="datetime-local" value={inputTime(params.to)} onInput={(to) => set({ to })} />

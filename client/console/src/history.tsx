@@ -24,12 +24,14 @@ export interface Series {
 export function mergedOf(history: History | undefined, samples: Sample[], names: string[]): Series {
   const first = samples[0]?.ms ?? Infinity;
   const kept = (history?.times ?? []).filter((ms) => ms < first).length;
+  // The first sample has no rate: the line goes on from the history to the second one.
+  const from = kept > 0 ? 1 : 0;
   const values: Series["values"] = {};
   for (const name of names) {
     const old = history?.values[name] ?? [];
-    values[name] = [...Array.from({ length: kept }, (_unused, i) => old[i] ?? null), ...ratesOf(samples, name)];
+    values[name] = [...Array.from({ length: kept }, (_unused, i) => old[i] ?? null), ...ratesOf(samples, name).slice(from)];
   }
-  return { times: [...(history?.times ?? []).slice(0, kept), ...samples.map((one) => one.ms)], values };
+  return { times: [...(history?.times ?? []).slice(0, kept), ...samples.slice(from).map((one) => one.ms)], values };
 }
 
 function useHistory(topic?: string): { history?: History; problem: JSX.Element | null } {
@@ -52,9 +54,16 @@ function HistoryChart({ label, series, names, span, last, text, height }: {
   height?: number;
 }): JSX.Element {
   const lines = useMemo(() => names.map(([name, title, color]): Line => ({ label: title, color, values: series.values[name] ?? [] })), [series]);
-  return <Chart label={label} times={series.times} lines={lines} range={[last - span, last]} text={text} height={height} />;
+  return <Chart label={label} times={series.times} lines={lines} range={[last - span, last]} text={text}
+    steps={text === lateText ? lateSteps : undefined} height={height} />;
 }
 
+const times = (unit: number, counts: number[]): number[] => counts.map((one) => one * unit);
+// The distances of labels at a chart of times, so that they are round as times: 10 min, not 8 min 20 s.
+const lateSteps = [
+  ...times(1, [1, 2, 5, 10, 20, 50, 100, 200, 500]), ...times(1_000, [1, 2, 5, 10, 15, 30]), ...times(60_000, [1, 2, 5, 10, 15, 30]),
+  ...times(3_600_000, [1, 2, 3, 6, 12]), ...times(86_400_000, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000]),
+];
 const lateText = (ms: number): string => (ms === 0 ? "0" : spanText(ms));
 const onTimeFrom = (series: Series, name: string): boolean => (series.values[name] ?? []).some((one) => one !== null);
 
@@ -94,7 +103,7 @@ export function ServerLateness(): JSX.Element | null {
         ? <HistoryChart label="Lateness of first deliveries" series={series} span={span} last={Date.parse(info?.server_time ?? "")} text={lateText} names={[
             ["late_half_ms", "half at most", "--accent"], ["late_most_ms", "99 % at most", "--bad"],
           ]} />
-        : <Empty title="No delivery in the last hours" />}
+        : <Empty title="The console has seen no first delivery yet" />}
     </section>
   );
 }
@@ -114,7 +123,7 @@ export function TopicHistory({ topic }: { topic: string }): JSX.Element | null {
       {series.times.length === 0
         ? <p class="quiet">{about.principal === undefined ? "Nothing is kept of this topic yet: look again in a minute." : "A console with a login keeps no history of topics."}</p>
         : (
-          <div class="columns">
+          <div class="columns three">
             <HistoryChart {...common} label="Deliveries of the topic per second" names={[["delivered", "delivered/s", "--warn"], ["acked", "acked/s", "--good"]]} text={shortText} />
             <HistoryChart {...common} label="Messages of the topic" names={[["pending", "pending", "--accent"], ["due", "due", "--bad"]]} text={shortText} />
             <HistoryChart {...common} label="For how long the oldest waiting message has been due" names={[["late_ms", "oldest waiting, late by", "--bad"]]} text={lateText} />

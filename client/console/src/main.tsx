@@ -95,7 +95,9 @@ function Frame({ about }: { about: About }): JSX.Element {
             {about.read_only && <Badge text="read only" />}
             {app.info?.disk_low && <Badge text="disk low" tone="bad" />}
             {app.info?.damage && <Badge text="damage on disk" tone="bad" />}
-            {app.info && app.info.clock_state !== "CLOCK_STATE_NORMAL" && <Badge text={`clock ${wordOf(app.info.clock_state, "CLOCK_STATE_")}`} tone="warn" />}
+            {app.info && app.info.clock_state !== "CLOCK_STATE_NORMAL" && (
+              <Badge text={app.info.clock_state === "CLOCK_STATE_TEST" ? "test clock" : `clock ${wordOf(app.info.clock_state, "CLOCK_STATE_")}`} tone="warn" />
+            )}
             <span class="grow" />
             <span class="quiet">duetime {app.info?.version ?? about.version}</span>
             {about.principal !== undefined && (

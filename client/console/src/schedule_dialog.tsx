@@ -121,7 +121,7 @@ export function ScheduleDialog({ topic, onClose }: { topic: string; onClose: (ch
           <details>
             <summary>Labels, attributes, order, time to live</summary>
             <div class="form">
-              <TextField label="Labels" value={form.labels} onInput={set("labels")} placeholder="customer=42, kind=reminder" hint="to list and select by" />
+              <TextField label="Labels" value={form.labels} onInput={set("labels")} placeholder="customer=42, kind=call" hint="to list and select by" />
               <TextField label="Attributes" value={form.attributes} onInput={set("attributes")} placeholder="trace=abc" hint="delivered with the payload" />
               <TextField label="Ordering key" value={form.ordering} onInput={set("ordering")} hint="those with the same one come in order" />
               <TextField label="Time to live" value={form.ttl} onInput={set("ttl")} placeholder="1h" hint="empty: that of the topic" />

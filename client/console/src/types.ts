@@ -297,7 +297,6 @@ export interface Outcome {
   delivery_uncertain?: boolean;
 }
 
-// Request and response by the name of the call.
 // What a call has moved a test clock over.
 export interface Advanced {
   stop: string;
@@ -310,7 +309,9 @@ interface AdvanceLimits {
   hand_outs_max: number;
 }
 
+// Request and response by the name of the call.
 export interface Calls {
+  "TestClock/GetClock": [Record<string, never>, { clock: { frozen: boolean; speed: number } }];
   "TestClock/Advance": [{ by: string; limits: AdvanceLimits }, { advanced: Advanced }];
   "TestClock/AdvanceToNext": [{ limits: AdvanceLimits }, { advanced: Advanced }];
   "Admin/ServerInfo": [Record<string, never>, ServerInfo];

@@ -9,6 +9,7 @@ import { resolve } from "node:path";
 import { chromium } from "playwright-core";
 import { attackTests } from "./attacks";
 import { changeTests } from "./changes";
+import { clockTests } from "./clock";
 import { runTests, Site, type Programs, type Test } from "./harness";
 import { loginTests, startWithLogin } from "./login";
 import { pageTests } from "./pages";
@@ -42,6 +43,7 @@ async function main(): Promise<boolean> {
     ...viewTests(browser, little),
     ...attackTests(browser, hostile),
     ...changeTests(browser, little),
+    ...clockTests(browser, programs),
     ...loginTests(browser, programs, closed, shots),
   ];
   const { passed, failed } = await runTests(tests.filter(([name]) => name.includes(only)));

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -39,10 +39,17 @@ constexpr absl::Duration kCallMax = absl::Minutes(11);
 // The hand-outs that a move of the clock lists.
 constexpr int kHandOutsMax = 10'000;
 
+// Empty if there is no such variable.
+std::string Environment(const std::string& name) {
+  for (char** one = environ; *one != nullptr; ++one) {
+    if (absl::StartsWith(*one, name + "=")) return *one + name.size() + 1;
+  }
+  return "";
+}
+
 // The path of a program; empty if there is none.
 std::string Find(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::string folders = name.find('/') != std::string::npos ? "" : path == nullptr ? "" : path;
+  const std::string folders = name.find('/') != std::string::npos ? "" : Environment("PATH");
   for (size_t begin = 0; begin <= folders.size();) {
     const size_t end = std::min(folders.find(':', begin), folders.size());
     const std::string folder = folders.substr(begin, end - begin);
@@ -188,6 +195,7 @@ class TestServer::Keeper {
       return nullptr;
     }
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     // posix_spawn does not write to them.
     for (const std::string& one : arguments) argv.push_back(const_cast<char*>(one.c_str()));
     argv.push_back(nullptr);
@@ -220,7 +228,7 @@ TestServer::~TestServer() {
 
 absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(const Options& options) {
   std::string name = options.binary;
-  if (const char* given = std::getenv("DUETIMED"); name.empty() && given != nullptr) name = given;
+  if (name.empty()) name = Environment("DUETIMED");
   if (name.empty()) name = "duetimed";
   const std::string binary = Find(name);
   if (binary.empty()) {

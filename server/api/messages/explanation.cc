@@ -141,7 +141,7 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
     case v1::Message::STATE_SCHEDULED:
       return absl::StrCat("It is due in ", Span(Since(now_ms, due_ms)), ".");
     case v1::Message::STATE_DUE:
-      return absl::StrCat("It has been due for ", Span(late_ms),
+      return absl::StrCat("It has been due for ", Span(Since(due_ms, now_ms)),
                           " and waits: ", Waiting(response, now_ms));
     case v1::Message::STATE_IN_FLIGHT:
       return absl::StrCat("It is with a subscriber (", attempts, " so far); it was handed out ",

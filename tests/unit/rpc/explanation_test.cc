@@ -70,5 +70,14 @@ TEST(ExplanationTest, AnAttemptHasItsTimesAndTexts) {
                    .has_delay());
 }
 
+// Not since its first delivery.
+TEST(ExplanationTest, ADueMessageWaitsSinceItWasDue) {
+  v1::ExplainResponse response;
+  response.mutable_message()->set_state(v1::Message::STATE_DUE);
+  FillExplanation({.due_ms = 10'000, .fire_ms = 10'000, .dispatch_ms = 10'005}, /*now_ms=*/100'000,
+                  &response);
+  EXPECT_THAT(response.summary(), testing::HasSubstr("It has been due for 1m30s"));
+}
+
 }  // namespace
 }  // namespace duetime::api

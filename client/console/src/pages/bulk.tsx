@@ -96,7 +96,7 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
 
 function Progress({ operation }: { operation: Operation }): JSX.Element {
   if (operation.state === "STATE_STARTING") return <>missing in {operation.missing_places.join("; ") || "no place"}; repeat the start with this name</>;
-  if (operation.state !== "STATE_RUNNING") return <>took {spanText(msOf(operation.end_time) - msOf(operation.create_time))}</>;
+  if (operation.state !== "STATE_RUNNING") return <span class="together">took {spanText(msOf(operation.end_time) - msOf(operation.create_time))}</span>;
   return operation.progress_time ? <>up to <When time={operation.progress_time} relative={false} /></> : <>running</>;
 }
 

@@ -47,8 +47,8 @@ export function MessagePage({ params }: { params: Record<string, string> }): JSX
         )}
       </div>
       <Problem error={story.error?.reason === "MESSAGE_NOT_FOUND" ? undefined : story.error} retry={story.reload} />
-      {story.error?.reason === "MESSAGE_NOT_FOUND" && <Empty title="There is no such message"><span>It never existed, or it ended longer ago than the server
-        remembers. <a href={href("messages")}>Search for messages</a></span></Empty>}
+      {story.error?.reason === "MESSAGE_NOT_FOUND" && <div class="panel" role="alert"><Empty title="There is no such message"><span>It never existed, or it ended longer
+        ago than the server remembers.</span><a href={href("messages")}>Search for messages</a></Empty></div>}
       {story.value === undefined || message === undefined ? !story.error && <Waiting /> : (
         <>
           <section class="panel"><Shown text={story.value.summary} /></section>
@@ -56,7 +56,7 @@ export function MessagePage({ params }: { params: Record<string, string> }): JSX
             <section class="panel">
               <div class="title"><h2>Timeline</h2></div>
               <Story message={message} timeline={story.value.timeline} ended={ended} />
-              <LatenessFacts lateness={story.value.lateness} />
+              <LatenessFacts lateness={story.value.lateness} delivered={story.value.timeline.first_dispatch_time !== undefined} />
             </section>
             <div>
               <section class="panel"><div class="title"><h2>Message</h2></div><MessageFacts message={message} /></section>
@@ -140,11 +140,14 @@ function Story({ message, timeline, ended }: { message: Message; timeline: Timel
   );
 }
 
-function LatenessFacts({ lateness }: { lateness: { server?: string; waiting?: string; total?: string } | undefined }): JSX.Element | null {
+// `delivered`: the lateness is that of the first delivery, which no longer grows.
+function LatenessFacts({ lateness, delivered }: {
+  lateness: { server?: string; waiting?: string; total?: string } | undefined; delivered: boolean;
+}): JSX.Element | null {
   if (!lateness || !(durationMs(lateness.total) > 0)) return null;
   return (
     <Facts facts={[
-      ["Late by", spanText(durationMs(lateness.total))],
+      [delivered ? "First delivered late by" : "Late by", spanText(durationMs(lateness.total))],
       ["of this by the server", spanText(durationMs(lateness.server) || 0)],
       ["waiting for a subscriber", spanText(durationMs(lateness.waiting) || 0)],
     ]} />

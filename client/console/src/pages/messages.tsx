@@ -70,12 +70,17 @@ export function MessagesPage({ params: typed }: { params: Params }): JSX.Element
           <div class="form">
             <TopicField value={typed.topic ?? ""} onInput={(value) => set({ topic: value })} />
             <FilterFields params={typed} set={set} />
-            <fieldset class="whole">
+            <fieldset>
               <legend>State</legend>
               <div class="checks">
                 {states.map((state) => (
                   <label key={state}><input type="checkbox" checked={(typed.states ?? "").split(",").includes(state)} onChange={() => toggle(state)} /> {wordOf(state)}</label>
                 ))}
+              </div>
+            </fieldset>
+            <fieldset>
+              <legend>Columns</legend>
+              <div class="checks">
                 <label><input type="checkbox" checked={typed.view === "full"} onChange={() => set({ view: typed.view === "full" ? "" : "full" })} /> show payloads</label>
               </div>
             </fieldset>

@@ -27,7 +27,11 @@ export function OverviewPage(): JSX.Element {
   const { info, about, trouble } = useApp();
   const forecast = useLoaded("hour", () => call("Admin/Forecast", { bucket: "BUCKET_MINUTE", buckets: hourBuckets }), 5_000);
   // What is due now, to tell it from what the rest of this minute brings.
-  const overdue = useLoaded("overdue", () => call("Admin/Forecast", { bucket: "BUCKET_SECOND", buckets: 1 }), 5_000);
+  // A test clock may stand still at the very time of a message: what is due within its second counts, too.
+  const testMs = info?.clock_state === "CLOCK_STATE_TEST" ? msOf(info.server_time) : undefined;
+  const overdue = useLoaded("overdue", () => call("Admin/Forecast", {
+    bucket: "BUCKET_SECOND", buckets: 1, ...(testMs === undefined ? {} : { start_time: new Date(testMs + 1_000).toISOString() }),
+  }), 5_000);
   const metrics = useLoaded("metrics", async () => (about.metrics ? parseMetrics(await getMetrics()) : null), about.metrics ? 5_000 : 0);
   const [scheduling, setScheduling] = useState(false);
   if (info === undefined) return trouble ? <></> : <Waiting />;
@@ -78,6 +82,8 @@ function Tiles({ info, forecast, due, metrics }: { info: ServerInfo; forecast?: 
     const last = ratesOf(samples.slice(-6), name).filter((one) => one !== null);
     return last.length === 0 ? "-" : shortText(last.reduce((sum, one) => sum + one, 0) / last.length);
   };
+  const where = [["due_ready", "ready in memory"], ["delayed", "wait for a retry"], ["blocked", "wait for their order"]]
+    .flatMap(([name = "", text]) => ((counts[name] ?? "0") === "0" ? [] : [`${countText(counts[name])} ${text}`]));
   const free = metrics && sumOf(metrics, "duetime_disk_free_bytes");
   const memory = metrics && sumOf(metrics, "duetime_resident_memory_bytes");
   const onDisk = metrics && (sumOf(metrics, "duetime_store_table_bytes") ?? 0) + (sumOf(metrics, "duetime_store_wal_bytes") ?? 0);
@@ -85,11 +91,11 @@ function Tiles({ info, forecast, due, metrics }: { info: ServerInfo; forecast?: 
     <div class="tiles">
       <Tile label="Pending" value={forecast ? countText(forecast.total.messages) : "-"} note={forecast && bytesText(forecast.total.bytes)} />
       <Tile label="Due now" value={due === undefined ? "-" : countText(due)} tone={due === undefined || due === "0" ? "" : "warn"}
-        note={`in flight or waiting; in memory ${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
+        note={["waiting or in flight, dead letters too", ...where].join("; ")} />
       <Tile label="In flight" value={<Count value={counts.in_flight} />} note={`${countText(counts.streams)} ${counts.streams === "1" ? "stream" : "streams"}`} />
       <Tile label="Accepted per second" value={rate("accepted")} note={`${countText(counts.accepted)} since the start`} />
       <Tile label="Delivered per second" value={rate("delivered")} note={`${countText(counts.delivered)} since the start`} />
-      <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} ${counts.subscriptions === "1" ? "subscription" : "subscriptions"}`} />
+      <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} ${counts.subscriptions === "1" ? "subscription" : "subscriptions"}; dead-letter topics too`} />
       <Tile label="Disk" value={free === undefined ? (info.disk_low ? "low" : about.metrics ? "…" : "enough") : `${bytesText(free)} free`} tone={info.disk_low ? "bad" : ""}
         note={onDisk === undefined ? !about.metrics && "figures need --metrics" : `${bytesText(onDisk)} used by the store`} />
       <Tile label="Memory" value={memory !== undefined ? bytesText(memory) : about.metrics ? "…" : "-"} note={about.metrics ? "of the daemon" : "needs --metrics"} />
@@ -151,10 +157,10 @@ function Totals({ info }: { info: ServerInfo }): JSX.Element {
   return (
     <section class="panel">
       <div class="title"><h2>Since the start of the server</h2><span class="quiet">{spanText(msOf(info.server_time) - msOf(info.start_time))} ago</span></div>
-      <div class="tiles" style={{ marginBottom: 0 }}>
+      <div class="tiles many">
         {names.map(([name, text]) => <Tile key={name} label={text} value={<Count value={info.counts?.[name]} />} />)}
       </div>
-      <p class="quiet">By topic and subscription: <a href={href("topics")}>Topics</a></p>
+      <span class="quiet">By subscription: open one of the <a href={href("topics")}>topics</a>.</span>
     </section>
   );
 }

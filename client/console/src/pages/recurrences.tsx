@@ -43,7 +43,7 @@ export function RecurrencesPage({ params: typed }: { params: Record<string, stri
       <Problem error={list.error} retry={list.reload} />
       <div class="panel">
         {list.value === undefined ? !list.error && <Waiting /> : list.value.recurrences.length === 0
-          ? <Empty title="No recurrences"><span>Create one on the command line:</span>
+          ? <Empty title="No recurrences"><span>{about.read_only ? "Create one on the command line:" : "Create one with the button above, or on the command line:"}</span>
               <CommandBox command={commandLine(about.options, "recur create", ["standup", "chat", "time to talk"], [["--cron", "30 9 * * MON-FRI"], ["--tz", "Europe/Berlin"]])} /></Empty>
           : <Table caption="Recurrences" rows={list.value.recurrences} keyOf={(one) => one.name} columns={[
               { title: "Recurrence", wide: true, by: (one) => one.name, cell: (one) => <a href={href("recurrence", { name: one.name })}><Shown text={one.name} /></a> },
@@ -143,7 +143,7 @@ function Calendar({ occurrences }: { occurrences: Occurrence[] }): JSX.Element {
       <Table caption="Occurrences" rows={occurrences} keyOf={(one) => one.time} columns={[
         { title: "No.", right: true, cell: (one) => (one.number === "0" ? "" : one.number) },
         { title: "Due", cell: (one) => <When time={one.time} /> },
-        { title: "Local time of the schedule", cell: (one) => <>{one.civil_time.local.replace("T", " ")} <span class="quiet">{one.civil_time.time_zone}</span></> },
+        { title: "Local time of the schedule", cell: (one) => <span>{one.civil_time.local.replace("T", " ")} <span class="quiet">{one.civil_time.time_zone}</span></span> },
       ]} />
     </>
   );

@@ -52,7 +52,7 @@ export function SubscriptionPage({ params }: { params: Record<string, string> })
       <Missing error={loaded.error} name={loaded.error?.reason === "TOPIC_NOT_FOUND" ? topic : name}><a href={href("topic", { name: topic })}>To the topic</a></Missing>
       {subscription === undefined || isMissing(loaded.error) ? !loaded.error && <Waiting /> : (
         <>
-          <div class="tiles">
+          <div class="tiles five">
             <Tile label="Backlog" value={<Count value={subscription.backlog?.messages} />} note="due and not settled" />
             <Tile label="Ready" value={<Count value={counts?.ready} />} note={counts?.behind ? "in memory; more on disk" : "due and in memory"} />
             <Tile label="In flight" value={<Count value={counts?.in_flight} />} note={`${countText(counts?.streams)} ${counts?.streams === "1" ? "stream" : "streams"}`} />

@@ -161,7 +161,7 @@ function Subscriptions({ topic }: { topic: Topic }): JSX.Element {
   useEffect(() => { if (list.value) pages.setNext(list.value.next); }, [list.value]);
   return (
     <section class="panel">
-      <div class="title"><h2>Subscriptions</h2><span class="quiet">ready: due and in memory; + means that more wait on disk</span><span class="grow" />
+      <div class="title"><h2>Subscriptions</h2><span class="quiet">backlog: due and not settled; ready: those of it in memory</span><span class="grow" />
         <Act onClick={() => setCreating(true)}>Create a subscription</Act></div>
       <Problem error={list.error} retry={list.reload} />
       {list.value === undefined ? !list.error && <Waiting /> : list.value.subscriptions.length === 0
