@@ -274,7 +274,7 @@ std::string EventLines(const std::vector<Event>& events, absl::Time now,
 std::string PlaceText(const v1::ExplainResponse& story, const absl::TimeZone&) {
   if (story.message().has_end_time()) return "";
   if (story.timeline().in_backlog()) {
-    return "in the backlog on disk: more is due than memory may hold";
+    return "in the backlog on disk; it comes when a subscriber has room";
   }
   return story.timeline().loaded() ? "in memory" : "on disk, not loaded yet";
 }
