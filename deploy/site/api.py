@@ -8,7 +8,7 @@ from collections.abc import Iterator
 FOLDER = "proto/duetime/v1"
 # Calls first, then what they carry.
 ORDER = ["messages", "schedule", "lifecycle", "subscribe", "recurrence", "message", "admin", "topic", "subscription", "forecast",
-         "operation", "access", "backup", "failure", "call"]
+         "operation", "access", "backup", "test_clock", "failure", "call"]
 
 
 def escaped(text: str) -> str:

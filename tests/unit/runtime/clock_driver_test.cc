@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "server/base/error.h"
 #include "server/base/mix.h"
@@ -154,6 +155,12 @@ class AnsweringSink final : public EffectSink {
 
 class ClockDriverTest : public ::testing::Test {
  protected:
+  ClockDriverTest() {
+    // The packaged abseil makes a mutex when the first zone is loaded, which ThreadSanitizer does
+    // not see.
+    absl::TimeZone zone;
+    EXPECT_TRUE(absl::LoadTimeZone("Europe/Berlin", &zone));
+  }
   void Start(Decide decide = Acks, int64_t credit = 1'000) {
     NodeOptions options;
     FitTestClock(&options);
@@ -239,12 +246,12 @@ TEST_F(ClockDriverTest, AHandlerThatRunsHoldsTheClockAtTheEndOfItsLease) {
   Start([](const Delivery&) { return Handler::kHold; });
   const uint64_t due_ms = kStartMs + kHourMs;
   Post(0, Schedule(0, Now(), due_ms));
-  const AdvanceOptions day{.to_ms = kStartMs + kDayMs, .timeout_ms = 50};
+  const AdvanceOptions day{.to_ms = kStartMs + kDayMs, .timeout_ms = 500};
   AdvanceReport held = Advance(day);
   EXPECT_EQ(held.stop, AdvanceStop::kSubscribers);
   EXPECT_LT(held.wall_ms, due_ms + 30'000);
   EXPECT_EQ(held.events.leases_lost, 0u);
-  held = Advance({.to_ms = Now() + 1, .until_idle = true, .timeout_ms = 50});
+  held = Advance({.to_ms = Now() + 1, .until_idle = true, .timeout_ms = 500});
   EXPECT_EQ(held.stop, AdvanceStop::kSubscribers);
 
   // It goes on as soon as the handler settles.
@@ -258,7 +265,10 @@ TEST_F(ClockDriverTest, AHandlerThatRunsHoldsTheClockAtTheEndOfItsLease) {
   const auto report = advance.get();
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->stop, AdvanceStop::kReached);
-  EXPECT_EQ(report->events.acked, 1u);
+  // The ack may have come before the report began to count.
+  uint64_t acked = 0;
+  for (const protocol::ShardStats& stats : node_->shard_stats()) acked += stats.acked;
+  EXPECT_EQ(acked, 1u);
 
   Post(0, Schedule(0, Now(), Now() + kHourMs));
   const AdvanceReport ended =
