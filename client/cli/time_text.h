@@ -72,8 +72,8 @@ std::string FormatTimeText(absl::Time time, const absl::TimeZone& zone);
 // negative: "-5ms".
 std::string FormatDurationText(absl::Duration duration);
 
-// As FormatDurationText, but in days and hours from two days on: for ages and distances, of which
-// nobody reads the seconds. Settings keep every digit.
+// As FormatDurationText, but in days and hours from two days on. For ages and distances, whose
+// seconds do not matter to a reader. Settings keep every digit.
 std::string FormatAgeText(absl::Duration duration);
 
 }  // namespace duetime::cli

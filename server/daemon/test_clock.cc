@@ -72,11 +72,9 @@ absl::Status CheckTestStore(const config::Config& config, storage::RocksDbStore*
   if (!*is_test) {
     // The first start of a store has epoch 1.
     if (store->epoch() != 1) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(config.store.data_dir,
-                       " was made without a test clock, so its messages are real: --test-clock "
-                       "needs a directory "
-                       "of its own"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          config.store.data_dir,
+          " was made without a test clock, so its messages are real: use another directory"));
     }
     if (absl::Status status = MarkTestStore(store); !status.ok()) return status;
   }

@@ -228,17 +228,12 @@ void Engine::Sleep(const shard::StepResult& result) {
 }
 
 void Engine::PublishRest(const shard::StepResult& result) {
-  const auto wall_of = [this](uint64_t left_ms) {
-    return now_.wall_ms + std::min(left_ms, Rest::kNever - now_.wall_ms);
+  const auto wall_of = [this](uint64_t mono_ms) {
+    return mono_ms == Rest::kNever ? Rest::kNever : now_.wall_ms + Until(mono_ms, now_.mono_ms);
   };
-  const uint64_t left_ms =
-      std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
-  const uint64_t lease_end_ms = shard_.first_lease_end();
   const Rest rest{.turn = turns(),
-                  .next_ms = wall_of(left_ms),
-                  .lease_end_ms = lease_end_ms == UINT64_MAX
-                                      ? Rest::kNever
-                                      : wall_of(Until(lease_end_ms, now_.mono_ms))};
+                  .next_ms = std::min(result.wake_wall_ms, wall_of(result.wake_mono_ms)),
+                  .lease_end_ms = wall_of(shard_.first_lease_end())};
   {
     base::MutexLock lock(&stats_mutex_);
     rest_ = rest;

@@ -68,8 +68,8 @@ std::string AdvancedText(const v1::Advanced& advanced, const absl::TimeZone& zon
   return text + StopText(advanced);
 }
 
-// Makes the call, and waits as long as it may take. The exit code tells whether the clock is where
-// it was to be.
+// Makes the call, with a deadline after the timeout of the request. Exit code 3: the clock has not
+// reached its target.
 template <typename Request, typename Response>
 Action Move(absl::StatusOr<Response> (AdminClient::*call)(const Request&)) {
   Action action;

@@ -34,7 +34,8 @@ absl::Status Failed(absl::string_view what) {
                                              std::generic_category().message(errno)));
 }
 
-// The child, between fork and exec: only what is safe after a fork of a program with threads.
+// Runs in the child, from fork to exec. Calls only functions that a child of a program with threads
+// may call.
 [[noreturn]] void Run(char* const* words, int log, pid_t parent) {
   // The parent may have ended before the call.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(kNotRun);

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The time between two looks at the server's counters.
+// How often the server's counters are read.
 constexpr absl::Duration kRound = absl::Milliseconds(200);
 
 constexpr char kAnyone[] =
@@ -157,7 +157,7 @@ std::string EventText(const Settings& settings, absl::Time now, const DevEvent& 
                          event.subscription.empty() ? "" : "  " + event.subscription);
 }
 
-// Prints what happens until a signal comes, the server ends, or nobody reads.
+// Prints the events until a signal comes, the server ends, or the output cannot be written.
 void Follow(const Settings& settings, const ConsoleAddress& metrics, ChildServer* server,
             ConsoleServer* console, Signals* signals) {
   EventCounter counter;

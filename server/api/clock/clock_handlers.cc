@@ -55,10 +55,9 @@ absl::Status ReadLimits(const v1::AdvanceLimits& limits, runtime::AdvanceOptions
   return absl::OkStatus();
 }
 
-// Checks a target of the clock.
-absl::Status ReadTarget(ApiWorker& worker, const std::string& field, std::optional<uint64_t> to_ms,
-                        runtime::AdvanceOptions* options) {
-  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+// Checks a target of the clock. `now_ms` is the time to which the request refers.
+absl::Status ReadTarget(ApiWorker& worker, uint64_t now_ms, const std::string& field,
+                        std::optional<uint64_t> to_ms, runtime::AdvanceOptions* options) {
   if (!to_ms.has_value() || *to_ms > worker.context().clock_driver->clock().limit_ms()) {
     return InvalidClock(field, "a time at most 8 years after the time at which the server started");
   }
@@ -157,9 +156,9 @@ Co<absl::Status> Advance(ApiWorker& worker, rpc::Call& call, const v1::AdvanceRe
   if (request.has_by()) {
     std::optional<uint64_t> to_ms = DurationToMs(request.by());
     if (to_ms.has_value()) to_ms = now_ms + *to_ms;
-    status = ReadTarget(worker, "by", to_ms, &options);
+    status = ReadTarget(worker, now_ms, "by", to_ms, &options);
   } else if (request.has_to()) {
-    status = ReadTarget(worker, "to", TimestampToMs(request.to()), &options);
+    status = ReadTarget(worker, now_ms, "to", TimestampToMs(request.to()), &options);
   } else {
     status = InvalidClock("target", "`by` or `to`");
   }
@@ -175,7 +174,8 @@ Co<absl::Status> AdvanceToNext(ApiWorker& worker, rpc::Call& call,
   if (!status.ok()) co_return status;
   options.to_ms = worker.context().clock_driver->clock().limit_ms();
   if (request.has_until()) {
-    status = ReadTarget(worker, "until", TimestampToMs(request.until()), &options);
+    const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+    status = ReadTarget(worker, now_ms, "until", TimestampToMs(request.until()), &options);
     if (!status.ok()) co_return status;
   }
   co_return co_await Carry(worker, call, options, response->mutable_advanced());
